@@ -32,7 +32,7 @@ from systems import ROOT, System, Unavailable, prepare
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 PARTITIONS = 4
 VALUE_BYTES = 100
@@ -65,7 +65,7 @@ class Bench:
         return f"{what}.{self.label}.{self.topics_named}"
 
     def topic(self, what: str) -> str:
-        from stuntbroker.client.topics import create_topic
+        from stuntbroker.client.commands.topics import create_topic
 
         name = self.name(what)
         with self.cluster() as cluster:
@@ -73,7 +73,7 @@ class Bench:
         return name
 
     def cluster(self) -> Cluster:
-        from stuntbroker.client.cluster import Cluster
+        from stuntbroker.client.commands.cluster import Cluster
         from stuntbroker.protocol.addresses import parse_bootstrap
 
         return Cluster(parse_bootstrap(self.bootstrap))
@@ -291,7 +291,7 @@ def make_input(folder: Path, rows: int) -> None:
 @contextmanager
 def serving(system: System, data: Path) -> Iterator[int]:
     """Start a server with an empty data folder; yield its port as soon as it responds."""
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
     from stuntbroker.client.errors import ClientError
     from stuntbroker.protocol.addresses import parse_bootstrap
 

@@ -15,7 +15,7 @@ from stuntbroker.cli.arguments import (
     module_of,
 )
 from stuntbroker.cli.commands.verbs import COMMON_OPTIONS, Verb
-from stuntbroker.client.groups import STATES as GROUP_STATES
+from stuntbroker.client.commands.groups import STATES as GROUP_STATES
 from stuntbroker.protocol.transaction_states import STATES as TRANSACTION_STATES
 
 USAGE: Final = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from stuntbroker.client.waiting import wait_for_broker
+from stuntbroker.client.commands.waiting import wait_for_broker
 
 
 def wait_and_say_so(attempt: Callable[[float], object], timeout_s: float) -> None:

@@ -1,10 +1,11 @@
-"""Client for any Kafka broker: connections, metadata, administration, transactions, and reading.
+"""Clients for any Kafka broker.
 
-    from stuntbroker.client import TransactionalProducer
+    from stuntbroker.client import TransactionalConsumer, TransactionalProducer
 
-Applications use the transactional producer, which is for asyncio (package `producer`). Most modules directly in this
-folder are blocking, for the command line and the pipeline, and share nothing between threads; the consumer is for asyncio.
-The client depends on the protocol, not on our broker, so that it works against Apache Kafka too.
+Applications use the transactional producer and consumer for asyncio (packages `producer`, `consumer`) or their twins for
+threads (`blocking`). The command line and the pipeline use `commands`, which has a blocking call for each operation. Directly
+in this folder is what several of them share. The clients depend on the protocol, not on our broker, so that they work against
+Apache Kafka too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from stuntbroker.client.consumer import TransactionalConsumer
+    from stuntbroker.client.consumer.consumer import TransactionalConsumer
     from stuntbroker.client.prepared_state import PreparedTxnState
     from stuntbroker.client.producer.batches import RecordFuture, RecordMetadata
     from stuntbroker.client.producer.connections import Connections
@@ -73,7 +74,7 @@ _PLACES: Final = {
     "RecordFuture": "producer.batches",
     "RecordMetadata": "producer.batches",
     "State": "producer.states",
-    "TransactionalConsumer": "consumer",
+    "TransactionalConsumer": "consumer.consumer",
     "TransactionalProducer": "producer.producer",
 }
 """Public name -> module."""

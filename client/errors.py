@@ -84,3 +84,10 @@ def check(what: str, code: int, message: str | None = None) -> None:
     """Raise BrokerError unless the code is 0."""
     if code:
         raise BrokerError(what, code, message)
+
+
+def reason(fault: BaseException) -> str:
+    """Return the reason for a connection failure, as text."""
+    if isinstance(fault, TimeoutError):
+        return "no response in time"
+    return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

@@ -25,11 +25,11 @@ import pyarrow as pa
 from faults import FAULTS
 
 from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import end_offset
-from stuntbroker.client.reader import read_partition
-from stuntbroker.client.topics import create_topic
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import end_offset
+from stuntbroker.client.commands.reader import read_partition
+from stuntbroker.client.commands.topics import create_topic
 from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter

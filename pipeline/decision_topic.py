@@ -13,12 +13,12 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import topic_config
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import topic_config
+from stuntbroker.client.commands.producing import now_ms
+from stuntbroker.client.commands.reader import LastValues
+from stuntbroker.client.commands.topics import create_topic
 from stuntbroker.client.errors import NotFound, ProducerFenced
-from stuntbroker.client.producing import now_ms
-from stuntbroker.client.reader import LastValues
-from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.decisions import (
     Decision,
     DecisionError,

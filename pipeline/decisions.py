@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from stuntbroker.client.connection import Deadline
+from stuntbroker.client.commands.connection import Deadline
 
 SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 """Valid sink ids, which become part of transactional ids, file names and patterns."""

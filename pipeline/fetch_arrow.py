@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Deadline
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Deadline
+from stuntbroker.client.commands.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
-from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
 from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows, decode, find_batches
 from stuntbroker.protocol.batches.records import CONTROL
 from stuntbroker.protocol.errors import ErrorCode

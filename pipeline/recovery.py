@@ -21,11 +21,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.client.admin import Admin, Description
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin, Description
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.transactions import End, Ended, end_all, init_producer
 from stuntbroker.client.errors import NAMES, UnsupportedVersion
 from stuntbroker.client.prepared_state import PreparedTxnState
-from stuntbroker.client.transactions import End, Ended, end_all, init_producer
 from stuntbroker.pipeline.decisions import Decisions, Stored, Transaction, check_sink_id
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.transaction_states import EMPTY, ONGOING

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from stuntbroker.client.blocking import SentRecord, TransactionalProducer
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import (
     LOST_PRODUCERS,
     BrokerError,

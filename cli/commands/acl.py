@@ -8,7 +8,7 @@ from typing import Any, Final
 from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import table
-from stuntbroker.client.acls import (
+from stuntbroker.client.commands.acls import (
     CONSUMER_OF,
     EVERYTHING,
     PRODUCER_OF,
@@ -16,7 +16,7 @@ from stuntbroker.client.acls import (
     delete_acls,
     list_acls,
 )
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.protocol.acls import (
     ALLOW,
     ANY,

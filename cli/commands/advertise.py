@@ -19,10 +19,10 @@ from stuntbroker.cli.commands.verbs import (
 )
 from stuntbroker.cli.commands.wait import ask
 from stuntbroker.cli.waiting import wait_and_say_so
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import alter_config, describe_config
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import alter_config, describe_config
+from stuntbroker.client.commands.waiting import ATTEMPT_S_MIN
 from stuntbroker.client.errors import ClientError, NotFound
-from stuntbroker.client.waiting import ATTEMPT_S_MIN
 from stuntbroker.protocol.addresses import EVERY_ADDRESS, parse_bootstrap
 from stuntbroker.protocol.config_resources import ResourceType
 

@@ -7,9 +7,9 @@ from typing import Final
 from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, alter_config, describe_config
-from stuntbroker.client.topics import describe_topics
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import ConfigEntry, alter_config, describe_config
+from stuntbroker.client.commands.topics import describe_topics
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 
 USAGE: Final = (

@@ -14,11 +14,11 @@ from stuntbroker.cli.commands.group import places_of, topic_and_partition
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.cli.tables import instant, shown
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.groups import commit_offsets, committed_offsets
+from stuntbroker.client.commands.reader import Batch, Marker, Row, Tail
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.groups import commit_offsets, committed_offsets
-from stuntbroker.client.reader import Batch, Marker, Row, Tail
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

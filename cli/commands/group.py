@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb, states
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.groups import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.groups import (
     STATES,
     GroupDescription,
     Member,
@@ -22,6 +21,7 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
+from stuntbroker.client.errors import NotFound
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

@@ -13,9 +13,8 @@ from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_v
 from stuntbroker.cli.client_security import security
 from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.cli.tables import shown
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import ClientError
-from stuntbroker.client.producing import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import (
     Appended,
     NewRecord,
     any_partition,
@@ -23,6 +22,7 @@ from stuntbroker.client.producing import (
     partition_count,
     produce,
 )
+from stuntbroker.client.errors import ClientError
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.batches.records import CODEC_NAMES
 from stuntbroker.protocol.primitives import INT32_MAX

@@ -17,10 +17,10 @@ from stuntbroker.cli.commands.verbs import (
     run_verb,
 )
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import describe_config
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import describe_config
+from stuntbroker.client.commands.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
 from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX
 

@@ -20,8 +20,15 @@ from stuntbroker.cli.commands.verbs import (
     states,
 )
 from stuntbroker.cli.tables import instant, shown, table
-from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Description, Listing, Marker, OpenTransaction
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    Admin,
+    Description,
+    Listing,
+    Marker,
+    OpenTransaction,
+)
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX, STRING_MAX
 from stuntbroker.protocol.transaction_states import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, RUNNING, STATES
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds, unknown_command
 from stuntbroker.cli.client_security import security
 from stuntbroker.cli.tables import shown
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 
 COMMAND_TIMEOUT_S: Final = 60.0

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.cli.arguments import bootstrap, seconds
 from stuntbroker.cli.client_security import security
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.waiting import wait_for_broker
 from stuntbroker.client.errors import AuthenticationFailed, ClientError, Unreachable, UnsupportedVersion
-from stuntbroker.client.waiting import wait_for_broker
 from stuntbroker.protocol.addresses import Address, parse_bootstrap
 
 if TYPE_CHECKING:

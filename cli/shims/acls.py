@@ -9,14 +9,14 @@ from itertools import groupby
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, run_with_cluster
-from stuntbroker.client.acls import (
+from stuntbroker.client.commands.acls import (
     CONSUMER_OF,
     PRODUCER_OF,
     create_acls,
     delete_acls,
     list_acls,
 )
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.protocol.acls import (
     ALLOW,
     ANY,

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from stuntbroker.cli.client_security import security_of_command
 from stuntbroker.cli.shims.java_errors import shown_in_java
 from stuntbroker.cli.waiting import wait_and_say_so
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError
 from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.protocol.addresses import BOOTSTRAP_DEFAULT, parse_bootstrap

@@ -8,8 +8,8 @@ import sys
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import INT, CommandError, Parser, guarded, pattern, run_with_cluster
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import list_offset
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, MAX_TIMESTAMP, READ_UNCOMMITTED
 

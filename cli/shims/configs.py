@@ -8,12 +8,12 @@ import sys
 from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims import quota_configs, scram_configs
 from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, pairs, run_with_cluster
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import ConfigEntry, alter_config, describe_config, list_configured
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import ConfigEntry, alter_config, describe_config, list_configured
+from stuntbroker.client.commands.groups import list_groups
+from stuntbroker.client.commands.quotas import EVERY, Entity
+from stuntbroker.client.commands.topics import describe_topics
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.groups import list_groups
-from stuntbroker.client.quotas import EVERY, Entity
-from stuntbroker.client.topics import describe_topics
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 
 KINDS = {

@@ -28,12 +28,12 @@ from stuntbroker.cli.shims.record_lines import (
     formatter_of,
 )
 from stuntbroker.cli.signals import Ended, noting_sigterm
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.groups import Committed, commit_offsets, committed_offsets
+from stuntbroker.client.commands.producing import partition_count
+from stuntbroker.client.commands.reader import Tail
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
-from stuntbroker.client.producing import partition_count
-from stuntbroker.client.reader import Tail
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED

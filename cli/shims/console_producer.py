@@ -14,8 +14,8 @@ from stuntbroker.cli.shims.arguments import (
     properties_of,
     run_with_cluster,
 )
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import NewRecord, any_partition, produce
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import NewRecord, any_partition, produce
 from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
 READ_SIZE = 1 << 20

@@ -13,10 +13,9 @@ from typing import Final
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows, places_of, target_offset
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, UsageFault, columns, guarded, run_with_cluster
 from stuntbroker.cli.shims.java_errors import TEXTS, exception_text
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.groups import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.groups import (
     GroupDescription,
     commit_offsets,
     committed_offsets,
@@ -25,6 +24,7 @@ from stuntbroker.client.groups import (
     describe_group,
     list_groups,
 )
+from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition

@@ -7,9 +7,9 @@ import sys
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import Parser, UsageFault, guarded, run_with_cluster
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.features import describe_features, update_features
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.features import describe_features, update_features
 from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.primitives import INT16_MAX
 

@@ -14,9 +14,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from stuntbroker.cli.shims.arguments import CommandError, pattern
 from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import partition_count
-from stuntbroker.client.reader import Row
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import partition_count
+from stuntbroker.client.commands.reader import Row
 
 TIMESTAMP_TYPE_LOG_APPEND = 1
 CLIENT_ID = "console-consumer"

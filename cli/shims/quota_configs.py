@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import UsageFault
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.quotas import EVERY, Entity, Quota, alter_quotas, describe_quotas
 from stuntbroker.protocol.scram import SCRAM_MECHANISMS
 
 KINDS: Final = {"users": "user", "clients": "client-id", "ips": "ip"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from stuntbroker.cli.shims.arguments import CommandError
-from stuntbroker.client.reader import Row
+from stuntbroker.client.commands.reader import Row
 
 WAIT_MS = 500
 COMMIT_S = 5.0

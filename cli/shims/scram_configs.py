@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from stuntbroker.cli.shims.arguments import UsageFault
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.scram_credentials import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.scram_credentials import (
     NewCredential,
     alter_scram_credentials,
     describe_scram_credentials,

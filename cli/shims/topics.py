@@ -16,10 +16,9 @@ from stuntbroker.cli.shims.arguments import (
     pattern,
     run_with_cluster,
 )
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import describe_config
-from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.topics import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import describe_config
+from stuntbroker.client.commands.topics import (
     PartitionDescription,
     TopicDescription,
     create_topic,
@@ -27,6 +26,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
+from stuntbroker.client.errors import BrokerError
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 

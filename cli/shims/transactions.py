@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stuntbroker.cli.shims.arguments import INT, LONG, SHORT, CommandError, Parser, guarded, run_with_cluster
-from stuntbroker.client.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Marker
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import MAX_TRANSACTION_TIMEOUT_MS, Admin, Marker
+from stuntbroker.client.commands.cluster import Cluster
 
 MINUTE_MS = 60_000
 

@@ -11,11 +11,11 @@ from typing import Any, Self, TypeVar, cast
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import ConsumerStoppedError
 
-from stuntbroker.client import consumer as asynchronous
 from stuntbroker.client.blocking.loop_thread import same_options
 from stuntbroker.client.blocking.served import Served
-from stuntbroker.client.consumer import check_consumer_options
-from stuntbroker.client.consumer_types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
+from stuntbroker.client.consumer import consumer as asynchronous
+from stuntbroker.client.consumer.consumer import check_consumer_options
+from stuntbroker.client.consumer.types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 from stuntbroker.client.producer.arguments import check_topics
 from stuntbroker.client.producer.coordination import GroupMetadata
 

@@ -19,7 +19,6 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
-from stuntbroker.client.connection import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.client.producer.authentication import (
     TokenProvider,
     check_authentication,
@@ -39,6 +38,7 @@ from stuntbroker.client.producer.known_partitions import KnownPartitions
 from stuntbroker.client.producer.options import BACKOFF_MS_MIN, CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
 from stuntbroker.client.producer.session import log
 from stuntbroker.client.requests import Answer, Call
+from stuntbroker.client.versions import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 
-from stuntbroker.client.connection import reason
+from stuntbroker.client.errors import reason
 from stuntbroker.client.producer.errors import DisconnectedError
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import APIS

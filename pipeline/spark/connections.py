@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import topic_config
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import topic_config
+from stuntbroker.client.commands.reader import LastValues
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
-from stuntbroker.client.reader import LastValues
 from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.decision_stores import open_decisions
 from stuntbroker.pipeline.decisions import Decisions

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import NamedTuple
 
-from stuntbroker.client.fetching import TopicPartition
+from stuntbroker.client.commands.fetching import TopicPartition
 from stuntbroker.protocol.request_values import EARLIEST, LATEST
 
 Offsets = dict[TopicPartition, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.spark.connections import partition_counts
 from stuntbroker.pipeline.spark.rows import BadRows

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.client.producing import now_ms
+from stuntbroker.client.commands.producing import now_ms
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX, compressed, encode, partitions_of
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import now_ms
+from stuntbroker.client.commands.transactions import init_producer
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
-from stuntbroker.client.producing import now_ms
-from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
 from stuntbroker.pipeline.recovery import settle, single_id

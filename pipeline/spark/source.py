@@ -21,10 +21,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Deadline
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Deadline
+from stuntbroker.client.commands.fetching import TopicPartition, find_topics, list_offsets
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
 from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.spark.connections import explaining_timeouts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from stuntbroker.client.fetching import FetchSizes, TopicPartition
+from stuntbroker.client.commands.fetching import FetchSizes, TopicPartition
 from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.security import SecurityProperties, is_security_option, security_properties

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.transactions import init_producer
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
-from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, single_id, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered

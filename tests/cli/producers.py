@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Answer
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Answer
 from stuntbroker.client.errors import ClientError, UnsupportedVersion, check
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch

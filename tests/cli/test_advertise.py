@@ -10,8 +10,8 @@ import pytest
 
 from stuntbroker.cli.commands.advertise import advertise
 from stuntbroker.cli.serving import container
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import describe_config
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import describe_config
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.config_resources import ResourceType
 from tests.kit.processes.free_ports import free_port

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.topics import describe_topics
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.topics import describe_topics
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import COMMAND, DEADLINE_S, run, serving, until
 

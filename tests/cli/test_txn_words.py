@@ -7,7 +7,7 @@ import pytest
 from stuntbroker.cli.commands import txn
 from stuntbroker.cli.main import run
 from stuntbroker.cli.tables import instant, shown, table
-from stuntbroker.client.admin import Description, Listing
+from stuntbroker.client.commands.admin import Description, Listing
 
 NOW_MS = 1_700_000_000_000
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import end_offset
-from stuntbroker.client.reader import read_partition
-from stuntbroker.client.topics import create_topic
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import end_offset
+from stuntbroker.client.commands.reader import read_partition
+from stuntbroker.client.commands.topics import create_topic
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED

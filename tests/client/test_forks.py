@@ -13,7 +13,7 @@ import pytest
 from fake_broker import FakeBroker
 
 from stuntbroker.client import blocking
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse

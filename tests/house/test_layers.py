@@ -24,8 +24,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli":         CORE | {"security", "broker", "control", "client", "fixture", "pipeline"},
 }  # fmt: skip
 """Room -> the other rooms that it may import. Imports for type checkers count too."""
-CONTROL = ("observation", "rules", "http", "page")
-"""Folders of `control/`: each may import the folders before it."""
+FOLDERS = {
+    "control": ("observation", "rules", "http", "page"),
+    "client": ("producer", "consumer", "blocking", "commands"),
+}
+"""Room -> its folders: each may import those before it."""
 MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam", "mypy_extensions"}}
 """Rooms restricted to the standard library -> the other packages that they may import."""
 
@@ -65,19 +68,20 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("folder", CONTROL)
-def test_a_folder_of_control_imports_only_those_before_it(folder: str) -> None:
-    later = CONTROL[CONTROL.index(folder) + 1 :]
+@pytest.mark.parametrize(("room", "folder"), [(room, folder) for room in FOLDERS for folder in FOLDERS[room]])
+def test_a_folder_imports_only_the_folders_of_its_room_that_are_before_it(room: str, folder: str) -> None:
+    folders = FOLDERS[room]
+    later = folders[folders.index(folder) + 1 :]
     wrong = [
         f"{path}:{line} imports {name}"
-        for path in files_of("control")
+        for path in files_of(room)
         if path.parent.name == folder
         for line, name in imports_of(path)
-        if name.startswith(tuple(f"{FRONT_DOOR}.control.{each}." for each in later))
+        if name.startswith(tuple(f"{FRONT_DOOR}.{room}.{each}." for each in later))
     ]
 
     assert wrong == []
-    assert any(path.parent.name == folder for path in files_of("control"))
+    assert any(path.parent.name == folder for path in files_of(room))
 
 
 def test_the_stuntbroker_package_imports_only_the_fixture_the_broker_and_the_command_line() -> None:

@@ -17,7 +17,7 @@ EXTRAS = {
     "cli/data_folder/audit_report.py": "audit", "cli/data_folder/audit_spark.py": "pipeline",
     "cli/shims/rpk/main.py": "image", "control/documents.py": "yaml",
     "fixture/left_open.py": "pytest", "fixture/plugin.py": "pytest", "fixture/reports.py": "pytest",
-    "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
+    "client/consumer/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides the base dependencies; the longest path counts."""
 ON_SPARK = "pipeline/spark"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 import stuntbroker
-from stuntbroker.client.admin import Admin
+from stuntbroker.client.commands.admin import Admin
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.broker import Broker
 from tests.kit.programs.by_command import CALL_S_MAX, AioKafka, CallError, Client, ConfluentKafka, Program

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from live_broker import batch
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, is_decided
 from stuntbroker.pipeline.recovery import Settled, settle, transactional_id
 from stuntbroker.pipeline.writer import TransactionalWriter

@@ -11,9 +11,9 @@ import sink
 from live_broker import LiveBroker, committed, held_back, make_topic
 from sink import Driver, running
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.transactions import End, end_all, init_producer
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import DecisionError, DecisionFolder, Decisions, Transaction
 from stuntbroker.pipeline.recovery import transactional_id

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from live_broker import LiveBroker
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import topic_config
-from stuntbroker.client.reader import read_partition
-from stuntbroker.client.topics import create_topic
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import topic_config
+from stuntbroker.client.commands.reader import read_partition
+from stuntbroker.client.commands.topics import create_topic
 from stuntbroker.pipeline.decision_stores import decisions_place, open_decisions
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (

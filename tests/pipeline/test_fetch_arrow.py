@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from live_broker import START_MS, LiveBroker, make_topic
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
+from stuntbroker.client.commands.reader import read_partition
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
-from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
-from stuntbroker.client.reader import read_partition
 from stuntbroker.pipeline.decode import find_batches
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.fetch_arrow import Wanted, fetch_range

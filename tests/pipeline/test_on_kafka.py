@@ -15,10 +15,10 @@ import sink
 from live_broker import START_MS, batch, committed, held_back, make_topic, rows
 from sink import Driver, running
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.reader import read_partition
+from stuntbroker.client.commands.transactions import End, end_all, init_producer
 from stuntbroker.client.errors import BrokerError, ProducerFenced, UnsupportedVersion
-from stuntbroker.client.reader import read_partition
-from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.encode import encode

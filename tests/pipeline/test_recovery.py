@@ -12,10 +12,10 @@ from live_broker import LiveBroker, batch, committed, held_back, make_topic, row
 from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
 
 from stuntbroker.broker.requests.patterns import SIMPLE, SIMPLE_STARS_MAX
-from stuntbroker.client.admin import Description
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Description
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.transactions import End, end_all, init_producer
 from stuntbroker.client.errors import ClientError, ProducerFenced
-from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     BatchWentBack,

@@ -11,8 +11,10 @@ import pytest
 from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
 from model_broker import ModelBroker
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import end_offset
+from stuntbroker.client.commands.transactions import End, end_all
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
@@ -23,8 +25,6 @@ from stuntbroker.client.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
-from stuntbroker.client.fetching import end_offset
-from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 from tests.kit.transactions.faults import Fault

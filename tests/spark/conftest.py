@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -123,7 +123,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
 
 @pytest.fixture(scope="module")
 def cluster(broker: LiveBroker) -> Iterator[Cluster]:
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
     with Cluster([broker.address]) as created:
         yield created

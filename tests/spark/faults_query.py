@@ -17,10 +17,10 @@ from faults import FORMAT, POLL_S, Fault, FaultyDataSource, Plan
 from live_broker import LiveBroker, batch, held_back, make_topic
 from spark_cluster import java_options
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import end_offset
-from stuntbroker.client.reader import read_partition
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import end_offset
+from stuntbroker.client.commands.reader import read_partition
 from stuntbroker.pipeline.recovery import is_of_sink, pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 from stuntbroker.pipeline.writer import TransactionalWriter

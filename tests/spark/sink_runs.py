@@ -12,8 +12,8 @@ from live_broker import committed, held_back, make_topic
 from pyspark.sql import DataFrame, SparkSession
 from sink_faults import Faults, FaultySource
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.pipeline.spark.partitioning import partitioned
 
 PARTITIONS = 3

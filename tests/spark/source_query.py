@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from live_broker import batch
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from stuntbroker.cli.shims.arguments import Parser
 from stuntbroker.cli.shims.rpk.commands import Command, sections_text
 from stuntbroker.cli.shims.rpk.topics import topics_text
 from stuntbroker.cli.tables import table
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.topics import describe_topics
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.topics import describe_topics
 
 WATCH_S: Final = 2.0
 """Seconds between two overviews of `rpk cluster health --watch`."""

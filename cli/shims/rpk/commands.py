@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import INT, Parser, pattern
 from stuntbroker.cli.tables import table
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound
 
 NONE: Final = "-"

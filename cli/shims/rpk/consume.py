@@ -11,9 +11,9 @@ from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, pattern
 from stuntbroker.cli.shims.rpk.commands import partition_numbers
 from stuntbroker.cli.shims.rpk.offsets import Place, parse_range
 from stuntbroker.cli.shims.rpk.printing import Printed, Write, printer
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.reader import Batch, Row, Tail
-from stuntbroker.client.topics import describe_topics
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.reader import Batch, Row, Tail
+from stuntbroker.client.commands.topics import describe_topics
 from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED
 
 WAIT_MS: Final = 500

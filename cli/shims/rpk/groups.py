@@ -11,10 +11,10 @@ from stuntbroker.cli.commands.group import OffsetRow, offset_rows
 from stuntbroker.cli.shims.arguments import Parser
 from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_matched
 from stuntbroker.cli.tables import table
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.groups import GroupDescription, delete_group, describe_group, list_groups
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.groups import GroupDescription, delete_group, describe_group, list_groups
 from stuntbroker.protocol.request_values import EARLIEST, READ_UNCOMMITTED
 
 

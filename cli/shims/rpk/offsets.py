@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import CommandError
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import list_offset
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_UNCOMMITTED
 
 Place = tuple[str, int]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.layouts import Layout, Verb, enclosed, parse_layout
-from stuntbroker.client.reader import Row
+from stuntbroker.client.commands.reader import Row
 from stuntbroker.protocol.batches.records import CODEC_MASK, CODEC_NAMES, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 

@@ -10,9 +10,9 @@ from typing import Final
 from stuntbroker.cli.shims.arguments import INT, CommandError, Parser
 from stuntbroker.cli.shims.rpk.parsing import Parsed, read_records
 from stuntbroker.cli.shims.rpk.printing import Printed, printer
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.producing import NewRecord, now_ms, produce
-from stuntbroker.client.reader import Row
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import NewRecord, now_ms, produce
+from stuntbroker.client.commands.reader import Row
 from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
 SAID: Final = "Produced to partition %p at offset %o with timestamp %d.\\n"

@@ -19,11 +19,10 @@ from stuntbroker.cli.shims.rpk.commands import (
 )
 from stuntbroker.cli.shims.rpk.offsets import parse_bound
 from stuntbroker.cli.tables import table
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import alter_config, describe_config
-from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.client.fetching import list_offset
-from stuntbroker.client.topics import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import alter_config, describe_config
+from stuntbroker.client.commands.fetching import list_offset
+from stuntbroker.client.commands.topics import (
     TopicDescription,
     create_topic,
     delete_records,
@@ -31,6 +30,7 @@ from stuntbroker.client.topics import (
     describe_topics,
     grow_topic,
 )
+from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED

@@ -18,8 +18,8 @@ from stuntbroker.broker.connections.listener import listeners_of
 from stuntbroker.broker.requests.apis import SERVED
 from stuntbroker.broker.requests.personality import PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Connection, Deadline
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Connection, Deadline
 from stuntbroker.client.errors import ConnectionFailed
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap

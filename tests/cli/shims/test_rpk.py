@@ -18,11 +18,11 @@ from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.offsets import parse_range
 from stuntbroker.cli.shims.rpk.parsing import read_records
 from stuntbroker.cli.shims.rpk.printing import Printed, printer
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.configs import topic_config
-from stuntbroker.client.groups import commit_offsets
-from stuntbroker.client.reader import Row
-from stuntbroker.client.topics import create_topic
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.configs import topic_config
+from stuntbroker.client.commands.groups import commit_offsets
+from stuntbroker.client.commands.reader import Row
+from stuntbroker.client.commands.topics import create_topic
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.request_values import READ_COMMITTED

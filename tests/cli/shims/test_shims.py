@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.cli.main import run
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.fetching import list_offset
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED

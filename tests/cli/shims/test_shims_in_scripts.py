@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from stuntbroker.cli.main import run
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.groups import committed_offsets
-from stuntbroker.client.producing import NewRecord, produce
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.groups import committed_offsets
+from stuntbroker.client.commands.producing import NewRecord, produce
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import DEADLINE_S, serving, until
 

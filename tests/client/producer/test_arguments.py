@@ -22,7 +22,7 @@ from stuntbroker.client import (
     TransactionalConsumer,
     TransactionalProducer,
 )
-from stuntbroker.client.consumer_types import ConsumerOptions
+from stuntbroker.client.consumer.types import ConsumerOptions
 from stuntbroker.client.security import Security
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode

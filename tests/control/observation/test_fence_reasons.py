@@ -12,10 +12,10 @@ from confluent_kafka import KafkaException, Producer
 from stuntbroker.broker.produce.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.broker.requests.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.transactions import End, end_all, init_producer
 from stuntbroker.client.errors import ProducerFenced
 from stuntbroker.client.prepared_state import PreparedTxnState
-from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.groups.commits import COMMITTED_AT_ONCE
 from stuntbroker.pipeline.writer import TransactionalWriter

@@ -12,8 +12,8 @@ import confluent_kafka
 import pytest
 
 import stuntbroker
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.fixture.control import ControlError
 from stuntbroker.protocol.addresses import parse_bootstrap

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.groups import committed_offsets
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.groups import committed_offsets
 from stuntbroker.client.producer.error_table import Kind, Request, kind_of
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.client.admin import Admin
+from stuntbroker.client.commands.admin import Admin
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import transaction
 from tests.kit.programs.by_command import CallError, Client

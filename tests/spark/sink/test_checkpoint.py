@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
 VERIFY = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"

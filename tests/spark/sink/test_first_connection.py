@@ -10,7 +10,7 @@ import pytest
 from live_broker import LiveBroker, make_topic
 from pyspark.sql.types import _parse_datatype_string
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import TimedOut
 from stuntbroker.pipeline.spark import connections, sink, source
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource

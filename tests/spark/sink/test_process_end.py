@@ -11,7 +11,7 @@ from live_broker import make_topic
 if TYPE_CHECKING:
     from live_broker import LiveBroker
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 TAKE = """
 import sys

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from live_broker import batch, committed, held_back, make_topic
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 from stuntbroker.client.prepared_state import NO_PRODUCER
 from stuntbroker.pipeline.decisions import Superseded, Transaction

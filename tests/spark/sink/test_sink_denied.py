@@ -10,7 +10,7 @@ import pytest
 from first_attempts import FirstAttempt, run
 from live_broker import LiveBroker, committed, held_back, make_topic
 
-from stuntbroker.client.admin import Admin
+from stuntbroker.client.commands.admin import Admin
 from stuntbroker.pipeline.spark import single_sink, two_phase_sink
 from stuntbroker.pipeline.spark.single_sink import SingleSink
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
@@ -19,7 +19,7 @@ from stuntbroker.pipeline.spark.two_phase_sink import NotAllowed, TwoPhaseSink
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stuntbroker.client.cluster import Cluster
+    from stuntbroker.client.commands.cluster import Cluster
 
 DENY = "stuntbroker.deny.two.phase.commit"
 ROWS = [pa.record_batch({"value": pa.array(["row"])})]

@@ -11,12 +11,12 @@ import pytest
 from first_attempts import ROWS, FirstAttempt, another_process, run
 from live_broker import committed, held_back, make_topic
 
-from stuntbroker.client.admin import Admin
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import Admin
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import now_ms
+from stuntbroker.client.commands.topics import create_topic
+from stuntbroker.client.commands.transactions import End, end_all
 from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
-from stuntbroker.client.producing import now_ms
-from stuntbroker.client.topics import create_topic
-from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
 from stuntbroker.pipeline.spark.rows import BadRows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sink_runs import Sink, lines
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.protocol.addresses import parse_bootstrap
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from live_broker import START_MS, batch, make_topic
 from pyspark.errors import AnalysisException
 from pyspark.testing import assertDataFrameEqual
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.writer import TransactionalWriter
 

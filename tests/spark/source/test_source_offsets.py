@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.client.fetching import TopicPartition
+from stuntbroker.client.commands.fetching import TopicPartition
 from stuntbroker.pipeline.spark.offsets import (
     Offsets,
     Position,

@@ -11,7 +11,7 @@ from live_broker import make_topic, rows
 from pyspark.testing import assertDataFrameEqual
 from source_query import Query, produce
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.brokers.kafka_broker import apache_kafka
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.client.fetching import FetchSizes, TopicPartition
+from stuntbroker.client.commands.fetching import FetchSizes, TopicPartition
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
 from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, parse_options

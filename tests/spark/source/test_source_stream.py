@@ -13,9 +13,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import _parse_datatype_string
 from source_query import Query, produce
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import TopicPartition, end_offset
 from stuntbroker.client.errors import NotFound
-from stuntbroker.client.fetching import TopicPartition, end_offset
 from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import StuntbrokerDataSource
 from stuntbroker.pipeline.spark.offsets import DataLoss

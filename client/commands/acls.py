@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import check
 from stuntbroker.protocol.acls import (
     ANY,

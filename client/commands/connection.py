@@ -22,9 +22,10 @@ from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
     ConnectionFailed,
-    UnsupportedVersion,
+    reason,
 )
 from stuntbroker.client.monotonic import monotonic_s
+from stuntbroker.client.versions import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS
 from stuntbroker.protocol.errors import ErrorCode
@@ -33,13 +34,10 @@ from stuntbroker.protocol.headers import request_header, response_body_at
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import INT16_MAX, DecodeError, Message
-from stuntbroker.protocol.software import NAME, VERSION
 
 if TYPE_CHECKING:
     from stuntbroker.client.security import Security
 
-API_VERSIONS_FIRST: Final = 3
-"""ApiVersions version tried first. An older broker responds at version 0, with an error and its own versions."""
 FRAME_SIZE_MAX: Final = 100 << 20
 """Maximum bytes of a response; Kafka's limit for requests (`socket.request.max.bytes`) is the same."""
 READ_BYTES_MAX: Final = 1 << 20
@@ -50,8 +48,6 @@ WAIT_S_MIN: Final = 0.001
 NO_ROUTE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.EHOSTUNREACH})
 """Errors of an address that this machine cannot reach, such as that of IPv6 in a container; another one may answer."""
 CLIENT_ID: Final = "stuntbroker"
-SOFTWARE: Final = (NAME, VERSION)
-"""Name and version of the client in ApiVersions."""
 REFUSAL_HINT: Final = " (does the listener need TLS or SASL, or other certificates?)"
 """Listeners with TLS or SASL give no reason when they close a connection: at once, or after ApiVersions."""
 
@@ -286,23 +282,3 @@ def check_process(what: str, process_id: int) -> None:
         raise ClientError(
             f"{what} to process {process_id}, not to its child {os.getpid()}: make a new one after the fork"
         )
-
-
-def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: int, least: int, most: int) -> int:
-    """Return the highest version of an API that this client and the broker have. Raises UnsupportedVersion."""
-    api = APIS[key]
-    low, high = versions.get(key, (0, -1))
-    most = min(api.version_max, most)
-    version = min(high, most)
-    if version < max(low, api.version_min, least):
-        has = f"has {api.name} {low}-{high}" if high >= 0 else f"has no {api.name}"
-        needed = f"{max(api.version_min, least)}-{most}"
-        raise UnsupportedVersion(f"the broker at {address} {has}, needed is version {needed}")
-    return version
-
-
-def reason(fault: BaseException) -> str:
-    """Return the reason for a connection failure, as text."""
-    if isinstance(fault, TimeoutError):
-        return "no response in time"
-    return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

@@ -29,7 +29,7 @@ from stuntbroker.client import (
     TransactionalConsumer,
     UnexpectedError,
 )
-from stuntbroker.client.consumer_errors import ConsumerErrors
+from stuntbroker.client.consumer.errors import ConsumerErrors
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode
 

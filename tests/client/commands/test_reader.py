@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from stuntbroker.client.cluster import Cluster, Partition
+from stuntbroker.client.commands.cluster import Cluster, Partition
+from stuntbroker.client.commands.reader import Tail, read_batches
 from stuntbroker.client.errors import BrokerError, ConnectionFailed
-from stuntbroker.client.reader import Tail, read_batches
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.messages.fetch_response import (
     AbortedTransaction,

@@ -26,9 +26,9 @@ from aiokafka.errors import (
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from stuntbroker.client.consumer_calls import CheckedConsumer
-from stuntbroker.client.consumer_types import ConsumerOptions, ConsumerRecord, TopicPartition
-from stuntbroker.client.coordinator_responses import fetch_stable_offsets, retriable_code
+from stuntbroker.client.consumer.calls import CheckedConsumer
+from stuntbroker.client.consumer.coordinator_responses import fetch_stable_offsets, retriable_code
+from stuntbroker.client.consumer.types import ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
 from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata

@@ -15,16 +15,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from stuntbroker.client.backoff import next_backoff_s
-from stuntbroker.client.connection import (
+from stuntbroker.client.commands.connection import (
     CLIENT_ID,
     REQUEST_S_MAX,
     Answer,
     Connection,
     Deadline,
     check_process,
+)
+from stuntbroker.client.errors import (
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    NotFound,
+    TimedOut,
+    Unreachable,
+    check,
     reason,
 )
-from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
 from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR, METADATA

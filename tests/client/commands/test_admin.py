@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker, HandClock
 
-from stuntbroker.client.admin import BATCH_MAX, Admin, Listing, Marker, OpenTransaction
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.admin import BATCH_MAX, Admin, Listing, Marker, OpenTransaction
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ClientError, NotFound, TimedOut, UnsupportedVersion
 from stuntbroker.protocol.api_keys import (
     DESCRIBE_PRODUCERS,

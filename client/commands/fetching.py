@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import REQUEST_S_MAX, Deadline, Pending
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import REQUEST_S_MAX, Deadline, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
 from stuntbroker.protocol.errors import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import Pending
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Pending
 from stuntbroker.client.errors import BrokerError, TimedOut, producer_error
 from stuntbroker.client.prepared_state import (
     NO_PRODUCER,

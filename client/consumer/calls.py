@@ -11,8 +11,8 @@ from typing import Any, Final
 from aiokafka.errors import ConsumerStoppedError, KafkaError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 
-from stuntbroker.client.consumer_errors import ConsumerErrors
-from stuntbroker.client.consumer_types import ConsumerBase
+from stuntbroker.client.consumer.errors import ConsumerErrors
+from stuntbroker.client.consumer.types import ConsumerBase
 from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
 
 _NEED_A_START: Final = [

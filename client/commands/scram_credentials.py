@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import check
 from stuntbroker.protocol.api_keys import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
 from stuntbroker.protocol.errors import ErrorCode

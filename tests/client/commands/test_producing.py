@@ -6,8 +6,8 @@ from aiokafka.partitioner import murmur2 as other_murmur2
 from hypothesis import given
 from hypothesis import strategies as some
 
-from stuntbroker.client.producing import BATCH_BYTES_MAX, NewRecord, any_partition, batches_by_partition
-from stuntbroker.client.reader import read_batches
+from stuntbroker.client.commands.producing import BATCH_BYTES_MAX, NewRecord, any_partition, batches_by_partition
+from stuntbroker.client.commands.reader import read_batches
 from stuntbroker.protocol.hashing import murmur2
 from stuntbroker.protocol.messages.fetch_response import PartitionData
 from stuntbroker.protocol.request_values import READ_UNCOMMITTED

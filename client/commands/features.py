@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.connection import SOFTWARE
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import check
+from stuntbroker.client.versions import SOFTWARE
 from stuntbroker.protocol.api_keys import API_VERSIONS, UPDATE_FEATURES
 from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest

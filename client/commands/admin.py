@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import ClientError, ConnectionFailed, NotFound, check
 from stuntbroker.protocol.api_keys import (
     DESCRIBE_PRODUCERS,

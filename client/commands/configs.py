@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import NotFound, check
 from stuntbroker.protocol.api_keys import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
 from stuntbroker.protocol.config_resources import ResourceType

@@ -9,12 +9,12 @@ import pytest
 from fake_broker import FakeBroker, HandClock
 from live_broker import LiveBroker, batch, committed, held_back, make_topic
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import FetchSizes
+from stuntbroker.client.commands.reader import LastValues, read_partition
+from stuntbroker.client.commands.transactions import End, end_all, init_producer
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.fetching import FetchSizes
 from stuntbroker.client.prepared_state import PreparedTxnState, transaction_version
-from stuntbroker.client.reader import LastValues, read_partition
-from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.protocol.api_keys import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
@@ -121,7 +121,7 @@ def test_last_values_has_the_last_committed_value_of_every_key(cluster: Cluster,
 
 
 def test_a_long_partition_is_read_to_its_end(cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stuntbroker.client.reader.SIZES", FetchSizes(3_000, 3_000))
+    monkeypatch.setattr("stuntbroker.client.commands.reader.SIZES", FetchSizes(3_000, 3_000))
     producer = cluster.producer(topic)
     producer.init_transactions()
     for number in range(30):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import stuntbroker
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import BATCH_BYTES_MAX, UNKNOWN_OFFSET, Appended, NewRecord, produce
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.producing import BATCH_BYTES_MAX, UNKNOWN_OFFSET, Appended, NewRecord, produce
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from fake_broker import FIND_COORDINATOR, METADATA, FakeBroker, HandClock
 
-from stuntbroker.client.cluster import Cluster, Partition
+from stuntbroker.client.commands.cluster import Cluster, Partition
+from stuntbroker.client.commands.transactions import End, end_all
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
@@ -19,7 +20,6 @@ from stuntbroker.client.errors import (
     Unreachable,
     UnsupportedVersion,
 )
-from stuntbroker.client.transactions import End, end_all
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import END_TXN
 from stuntbroker.protocol.errors import ErrorCode

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_broker import API_VERSIONS, METADATA, FakeBroker
 
-from stuntbroker.client.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
+from stuntbroker.client.commands.connection import FRAME_SIZE_MAX, Connection, Deadline, Pending
 from stuntbroker.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, UnsupportedVersion
 from stuntbroker.client.security import Security, authenticate
 from stuntbroker.protocol.addresses import Address

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut
-from stuntbroker.client.fetching import (
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.fetching import (
     FETCH_NAMES_MAX,
     FetchSizes,
     TopicPartition,
@@ -20,6 +19,7 @@ from stuntbroker.client.fetching import (
     fetched_partitions,
     list_offset,
 )
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut
 from stuntbroker.protocol.api_keys import FETCH
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.client.monotonic import monotonic_s
 from stuntbroker.protocol.api_keys import INIT_PRODUCER_ID, PRODUCE
