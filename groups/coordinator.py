@@ -37,7 +37,7 @@ from stuntbroker.groups.commits import (
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.ledger import Ledger, OffsetsLog
 from stuntbroker.groups.offset_requests import FetchedTopic, OffsetCommit
-from stuntbroker.groups.offsets import Place, StoredOffset, expired_places
+from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset, expired_places
 from stuntbroker.groups.records import GroupRecord, OffsetRecord
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
@@ -315,13 +315,19 @@ class GroupCoordinator:
         topics: Iterable[tuple[str, bytes, Sequence[int]]],
         require_stable: bool,
         unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        snapshot: OffsetStore | None = None,
     ) -> list[FetchedTopic]:
         """Return the committed offsets of (topic, topic id or zeros, partitions).
 
-        `unstable`: error for a partition with a pending transactional offset if `require_stable` is set. The group has to be
-        loaded (`is_loaded`).
+        `unstable`: error for a partition with a pending transactional offset if `require_stable` is set. `snapshot`: look there
+        instead of at the offsets of now. The group has to be loaded (`is_loaded`).
         """
-        return fetch(self.ledger.store_of(group_id), group_id, topics, require_stable, unstable)
+        store = self.ledger.store_of(group_id) if snapshot is None else snapshot
+        return fetch(store, group_id, topics, require_stable, unstable)
+
+    def snapshot(self, group_id: str) -> OffsetStore:
+        """Return the offsets of now of a group, which has to be loaded (`is_loaded`)."""
+        return self.ledger.store_of(group_id).snapshot(group_id)
 
     def fetch_all(
         self, group_id: str, require_stable: bool, unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -99,6 +99,13 @@ class OffsetStore:
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(place)
 
+    def snapshot(self, group_id: str) -> OffsetStore:
+        """Return the offsets of a group as they are now, to look at while the store changes: only `get` and `is_pending`."""
+        snapshot = OffsetStore()
+        snapshot._committed = {group_id: dict(self._committed.get(group_id, {}))}
+        snapshot._open = {group_id: dict(self._open.get(group_id, {}))}
+        return snapshot
+
     def committed(self, group_id: str) -> ItemsView[Place, StoredOffset]:
         """Return all committed offsets of a group, by their places."""
         return self._committed.get(group_id, {}).items()

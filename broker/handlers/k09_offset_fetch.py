@@ -94,18 +94,23 @@ def _fetch(
 ) -> Generator[int, None, list[FetchedTopic] | None]:
     """Return the committed offsets of partitions, looking up FETCHED_AT_ONCE in each step. `wanted`: None for all.
 
-    Return None if another node has become the coordinator of the group meanwhile.
+    They are those of one moment, so that no transaction is half visible. Return None if another node has become the
+    coordinator of the group meanwhile.
     """
     topics: list[FetchedTopic] = []
+    if not groups.is_loaded(group_id):
+        return None
     if wanted is None:
-        return groups.fetch_all(group_id, stable, unstable) if groups.is_loaded(group_id) else None
+        return groups.fetch_all(group_id, stable, unstable)
+    takes_one_step = len(wanted) == 1 and len(wanted[0][2]) <= FETCHED_AT_ONCE
+    snapshot = None if takes_one_step else groups.snapshot(group_id)
     for name, topic_id, numbers in wanted:
         topics.append(FetchedTopic(name, topic_id, []))
         for start in range(0, len(numbers), FETCHED_AT_ONCE):
             if not groups.is_loaded(group_id):
                 return None
             some = [(name, topic_id, numbers[start : start + FETCHED_AT_ONCE])]
-            topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable)[0].partitions)
+            topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable, snapshot)[0].partitions)
             yield ELEMENT_COST + len(some[0][2]) // 5
     return topics
 

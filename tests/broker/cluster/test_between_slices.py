@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
@@ -259,6 +261,29 @@ async def test_offsets_in_slices_are_not_committed_to_a_recreated_topic() -> Non
         feed(other, many_offsets("group"), 8)
         [group] = (await response_of(other, 9, 8)).groups
         assert {part.committed_offset for part in group.topics[0].partitions} == {NO_OFFSET}
+
+
+@pytest.mark.parametrize("stable", [True, False])
+async def test_offsets_fetched_in_slices_are_those_of_one_moment_whenever_a_transaction_ends(stable: bool) -> None:
+    async with running_rig() as rig:
+        rig.topic("t", MANY)
+        writer, reader = rig.client(), rig.client()
+        owner = writer.ask(InitProducerIdRequest("txn", 60_000), 4)
+        partitions = [TxnOffsetCommitRequestPartition(index, 7, -1, "") for index in range(MANY)]
+        offsets = [TxnOffsetCommitRequestTopic("t", partitions=partitions)]
+        feed(writer, TxnOffsetCommitRequest("txn", "group", owner.producer_id, owner.producer_epoch, topics=offsets), 5)
+        await response_of(writer, 28, 5)
+
+        request = many_offsets("group")
+        request.require_stable = stable
+        feed(reader, request, 8)
+        assert not writer.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 4).error_code
+        [group] = (await response_of(reader, 9, 8)).groups
+
+        error = ErrorCode.UNSTABLE_OFFSET_COMMIT if stable else ErrorCode.NONE
+        actual = {(part.committed_offset, part.error_code) for part in group.topics[0].partitions}
+        assert actual == {(NO_OFFSET, error)}
+        assert committed_offset(reader, "t") == 7
 
 
 # --- connections
