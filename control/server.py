@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -90,6 +91,18 @@ class ControlServer:
         return protocol
 
 
+class _EventsHandler(logging.Handler):
+    """Passes what uvicorn logs on to the log of the broker, so that it has its format, level and limit."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        super().__init__(logging.WARNING)
+        self._host = host
+
+    def emit(self, record: logging.LogRecord) -> None:
+        more = {"exc_info": record.exc_info} if record.exc_info else {}
+        self._host.broker.events.warning("control_request_failed", reason=record.getMessage(), **more)
+
+
 class _Protocols:
     """Factory of uvicorn protocols for the application."""
 
@@ -102,6 +115,8 @@ class _Protocols:
         from stuntbroker.control.page.routes import Page
 
         app = Guard(make_app(host, Page(host).routes()), token)
+        logger = logging.getLogger("uvicorn.error")
+        logger.handlers, logger.propagate = [_EventsHandler(host)], False
         self._config = Config(
             app,
             log_config=None,

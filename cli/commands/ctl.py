@@ -89,14 +89,16 @@ def ctl(arguments: list[str]) -> int:
             "ctl needs --control URL, or the variable STUNTBROKER_CONTROL_URL: the ready line of the broker has it"
         )
     token = single(given, "--control-token", os.environ.get("STUNTBROKER_CONTROL_TOKEN", ""))
-    client = ControlClient(url if "://" in url else f"http://{url}", token)
+    client: ControlClient | None = None
     try:
+        client = ControlClient(url, token)
         document = command.ask(client, given)
     except ControlError as fault:
         sys.stderr.write(f"stuntbroker: {shown(LISTING.sub(BY_COMMAND, str(fault)))}\n")
         return 1
     finally:
-        client.close()
+        if client is not None:
+            client.close()
     sys.stdout.write(json.dumps(document, indent=2) + "\n" if "--json" in given else command.show(document))
     return 0
 
@@ -178,7 +180,9 @@ def _deliver_late(client: ControlClient, given: Options) -> Any:
 
 def _change_node(client: ControlClient, given: Options) -> Any:
     node_id, change = given[""]
-    rule = {"state": change} if change in ("running", "stopped") else _rule("node", change)
+    if change not in ("running", "stopped") and not change.startswith("{"):
+        raise UsageError(f'ctl node {change!r}: it must be running, stopped, or a rule such as {{"slow_ms": 100}}')
+    rule = _rule("node", change) if change.startswith("{") else {"state": change}
     return {"nodes": [client.post(f"/v1/nodes/{_in_path(node_id)}", rule)]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from functools import partial
+from inspect import signature
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -36,6 +37,7 @@ class TransactionalConsumer:
 
     @same_options(asynchronous.TransactionalConsumer)
     def __init__(self, *topics: str, **options: Any) -> None:
+        signature(asynchronous.TransactionalConsumer).bind(*topics, **options)  # Raises TypeError without a group_id.
         check_topics(topics)
         check_consumer_options(**options)
         self._make = partial(asynchronous.TransactionalConsumer, *topics, **options)

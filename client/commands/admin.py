@@ -39,6 +39,7 @@ PATTERN_FROM: Final = 2
 DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """Kafka's default of `transaction.max.timeout.ms`: coordinators abort older transactions."""
+PATTERN_HINT: Final = "a Stuntbroker without its extra re2 takes only simple patterns; its log says what is wrong"
 BATCH_MAX: Final = 500
 """Maximum number of partitions, producer ids or transactional ids in one request."""
 
@@ -149,7 +150,8 @@ class Admin:
         for node_id in self._cluster.broker_ids():
             version = self._cluster.version(node_id, LIST_TRANSACTIONS)
             answer = self._cluster.ask(node_id, LIST_TRANSACTIONS, request, ListTransactionsResponse)
-            check(f"ListTransactions to broker {node_id}", answer.error_code)
+            hint = PATTERN_HINT if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION else None
+            check(f"ListTransactions to broker {node_id}", answer.error_code, hint)
             notes += [f"broker {node_id} knows no state {name!r}" for name in answer.unknown_state_filters]
             listed = [
                 Listing(listing.transactional_id, node_id, listing.producer_id, listing.transaction_state)

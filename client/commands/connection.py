@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FRAME_SIZE_MAX: Final = 100 << 20
 """Maximum bytes of a response; Kafka's limit for requests (`socket.request.max.bytes`) is the same."""
+HTTP: Final = int.from_bytes(b"HTTP", "big")
 READ_BYTES_MAX: Final = 1 << 20
 CONNECT_S_MAX: Final = 5.0
 REQUEST_S_MAX: Final = 30.0
@@ -229,6 +230,8 @@ class Connection:
 
     def _receive(self, deadline: Deadline) -> bytes:
         (size,) = unpack_from(">i", self._read(4, deadline))
+        if size == HTTP:
+            raise DecodeError("a response in HTTP: is this the address of a control API, not of a broker?", 0)
         if not 4 <= size <= FRAME_SIZE_MAX:
             raise DecodeError(f"a response of {size} bytes, more than {FRAME_SIZE_MAX} or less than 4", 0)
         return self._read(size, deadline)

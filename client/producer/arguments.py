@@ -113,7 +113,10 @@ def offsets_of(offsets: Offsets) -> dict[TopicPartition, tuple[int, str]]:
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets are a dict, partition -> offset, not {type(offsets).__name__}")
     checked = {}
-    for (topic, partition), value in offsets.items():
+    for key, value in offsets.items():
+        if not isinstance(key, tuple) or len(key) != len(TopicPartition._fields):
+            raise TypeError(f"a key of offsets is a TopicPartition, or (topic, partition), not {key!r:.40}")
+        topic, partition = key
         check_topic(topic)
         if isinstance(value, SupportsIndex):
             offset: SupportsIndex = value

@@ -138,9 +138,17 @@ def check_bootstrap(bootstrap_servers: object) -> None:
     if not isinstance(bootstrap_servers, str) and any("," in server for server in servers):
         raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: each text of a list is one HOST:PORT")
     for address in ",".join(servers).split(","):
-        port = address.rpartition(":")[2].strip()
-        if re.fullmatch(r"-?\d+", port) and not 0 <= int(port) <= PORT_MAX:  # aiokafka would connect to another port.
-            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is from 0 to {PORT_MAX}")
+        host, colon, port = address.strip().rpartition(":")
+        if "/" in address or (colon and not host):
+            raise ValueError(
+                f"bootstrap_servers is {bootstrap_servers!r:.40}: it is HOST:PORT, without a protocol or a path"
+            )
+        if (":" in host.strip("[]") and not host.endswith("]")) or address.strip().endswith("]"):
+            continue  # An IPv6 address without a port.
+        if colon and not (
+            re.fullmatch(r"\d{1,5}", port) and int(port) <= PORT_MAX
+        ):  # aiokafka connects to another port.
+            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is a number from 0 to {PORT_MAX}")
 
 
 def check_functions(

@@ -192,6 +192,7 @@ class TransactionalProducer:
     async def stop(self, *, leave_open: bool = False) -> None:
         """Abort the open transaction, unless it is prepared or was joined, and close all connections.
 
+        Waits up to `max_block_ms` for that abort, or for a commit or abort that has not ended yet.
         `leave_open`: do not abort; the transaction is left to its time-out, as if the process had died. May be called twice.
         Shared `connections` stay open.
         """

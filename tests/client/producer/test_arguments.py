@@ -21,8 +21,11 @@ from stuntbroker.client import (
     TransactionAbortableError,
     TransactionalConsumer,
     TransactionalProducer,
+    blocking,
 )
 from stuntbroker.client.consumer.types import ConsumerOptions
+from stuntbroker.client.producer.arguments import offsets_of
+from stuntbroker.client.producer.options import check_bootstrap
 from stuntbroker.client.security import Security
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode
@@ -39,12 +42,27 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a port that there is not": (
         {"transactional_id": "id", "bootstrap_servers": "localhost:9092,localhost:99999"},
         ValueError,
-        "bootstrap_servers is 'localhost:9092,localhost:99999': a port is from 0 to 65535",
+        "bootstrap_servers is 'localhost:9092,localhost:99999': a port is a number from 0 to 65535",
     ),
     "a negative port": (
         {"transactional_id": "id", "bootstrap_servers": "localhost:-1"},
         ValueError,
-        "bootstrap_servers is 'localhost:-1': a port is from 0 to 65535",
+        "bootstrap_servers is 'localhost:-1': a port is a number from 0 to 65535",
+    ),
+    "a port that is no number": (
+        {"transactional_id": "id", "bootstrap_servers": "[::1]:9092,localhost:abc"},
+        ValueError,
+        "bootstrap_servers is '[::1]:9092,localhost:abc': a port is a number from 0 to 65535",
+    ),
+    "a protocol": (
+        {"transactional_id": "id", "bootstrap_servers": "PLAINTEXT://localhost:9092"},
+        ValueError,
+        "bootstrap_servers is 'PLAINTEXT://localhost:9092': it is HOST:PORT, without a protocol",
+    ),
+    "no host": (
+        {"transactional_id": "id", "bootstrap_servers": ":9092"},
+        ValueError,
+        "bootstrap_servers is ':9092': it is HOST:PORT",
     ),
     "several servers in a text of a list": (
         {"transactional_id": "id", "bootstrap_servers": ["localhost:1,localhost:2"]},
@@ -231,6 +249,17 @@ async def test_offsets_that_no_request_can_carry_are_refused_and_the_transaction
     await write_elsewhere(producer, stuntbroker)
 
 
+@pytest.mark.parametrize("key", ["orders", "ab", 5, ("orders",)])
+async def test_offsets_of_what_is_no_partition_are_refused_by_name(key: Any) -> None:
+    with pytest.raises(TypeError, match=r"a key of offsets is a TopicPartition, or \(topic, partition\), not "):
+        offsets_of({key: 3})
+
+
+@pytest.mark.parametrize("servers", ["localhost", "::1", "[::1]", "[::1]:9092", "fe80::abcd", "a:1, b:2", ["a", "b:2"]])
+def test_hosts_are_accepted_with_and_without_ports(servers: str | list[str]) -> None:
+    check_bootstrap(servers)
+
+
 class OtherOffset(NamedTuple):
     """As kafka-python has it."""
 
@@ -354,3 +383,10 @@ def test_the_consumer_has_all_options_of_aiokafka() -> None:
     ours = set(inspect.signature(TransactionalConsumer.__init__).parameters) | ConsumerOptions.__annotations__.keys()
 
     assert theirs - ours == set()
+
+
+@pytest.mark.parametrize("kind", [TransactionalConsumer, blocking.TransactionalConsumer])
+async def test_a_consumer_without_a_group_id_is_refused_and_names_no_inner_function(kind: Any) -> None:
+    with pytest.raises(TypeError, match="missing .*'group_id'") as refused:
+        kind("orders")
+    assert "check_consumer_options" not in str(refused.value)

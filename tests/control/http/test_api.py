@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.errors import ClientError
 from stuntbroker.control.http.api import OPERATIONS
 from stuntbroker.control.http.openapi import openapi
 from stuntbroker.control.rules import faults
 from stuntbroker.control.server import is_loopback
 from stuntbroker.fixture import control
 from stuntbroker.fixture.control import ControlClient, ControlError
-from tests.kit.processes.process import Process, run, serving
+from stuntbroker.protocol.addresses import parse_address
+from tests.kit.processes.process import DEADLINE_S, Process, run, serving
 
 
 class Api:
@@ -254,6 +257,20 @@ def test_the_control_client_reconnects_when_its_connection_was_closed() -> None:
             client.get("/v1/clock")
         server.join()
     assert silence.value.status == 0
+
+
+def test_what_is_no_http_is_an_event_in_the_log_of_the_broker_and_no_line_of_a_library() -> None:
+    with serving("--control", "--log-format", "json") as broker:
+        address = parse_address(control_of(broker)["control"].removeprefix("http://"))
+        with socket.create_connection(address) as client:
+            client.sendall(b"\x00\x00\x00\x10no HTTP at all\r\n\r\n")
+            client.settimeout(DEADLINE_S)
+            assert client.recv(100).startswith(b"HTTP/1.1 400")
+        with pytest.raises(ClientError, match="in HTTP: is this the address of a control API"):
+            Cluster([address], timeout_s=1.0).broker_ids()
+        _, _, log = broker.end()
+    events = [json.loads(line) for line in log.splitlines()]
+    assert "control_request_failed" in [event["event"] for event in events]
 
 
 def test_a_given_token_is_required_even_on_loopback_and_not_printed() -> None:
