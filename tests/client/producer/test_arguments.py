@@ -387,6 +387,6 @@ def test_the_consumer_has_all_options_of_aiokafka() -> None:
 
 @pytest.mark.parametrize("kind", [TransactionalConsumer, blocking.TransactionalConsumer])
 async def test_a_consumer_without_a_group_id_is_refused_and_names_no_inner_function(kind: Any) -> None:
-    with pytest.raises(TypeError, match="missing .*'group_id'") as refused:
+    with pytest.raises(TypeError, match=r"missing .*'group_id'") as refused:
         kind("orders")
     assert "check_consumer_options" not in str(refused.value)
