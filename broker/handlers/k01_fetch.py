@@ -150,6 +150,7 @@ class _Fetch:
         "_is_reading",
         "_logs",
         "_timer",
+        "_unknown_at_first",
         "body",
         "partial",
         "request",
@@ -174,6 +175,8 @@ class _Fetch:
         """Whether the request is being read in slices."""
         self._is_over = False
         """Whether `max_wait_ms` has passed: the next read is the response, however small."""
+        self._unknown_at_first: int | None = None
+        """How many partitions the first read found unknown, or not permitted; None before it."""
         self._is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
         """Whether the request is read in slices, so that other requests are served meanwhile."""
 
@@ -226,7 +229,7 @@ class _Fetch:
         """Read the partitions, and return the response unless it has to wait."""
         body, broker = self.body, self.request.broker
         committed = body.isolation_level == READ_COMMITTED
-        left = min(body.max_bytes, broker.config["fetch.max.bytes"])
+        left = bytes_max = min(body.max_bytes, broker.config["fetch.max.bytes"])
         answered: list[tuple[Key, PartitionData]] = []
         unknown: list[tuple[Key, PartitionData]] = []
         logs: list[PartitionLog] = []
@@ -242,12 +245,10 @@ class _Fetch:
             topic = self._find(name)
             # Unlike Kafka: asked again whenever a waiting request is read again; Kafka asks when the request arrives.
             if checks_permissions and not self._may_read(name, topic):
-                is_due = True
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue
             if topic is None or not 0 <= index < len(topic.partitions):
                 error = unknown_topic(by_id=topic is None and self.version >= IDS_FROM)
-                is_due = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
             error = refusal or (OK if at_node is None else at_node.error(topic, index))
@@ -276,9 +277,13 @@ class _Fetch:
                 at_node.show_leader(topic, data)
             is_due |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
+        if self._unknown_at_first is None:
+            self._unknown_at_first = len(unknown)
+        # A partition that is unknown from the start does not end the wait for the others, but one that was deleted since does.
+        is_due |= not answered or len(unknown) > self._unknown_at_first
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (self._is_over or is_due or size >= body.min_bytes or body.max_wait_ms <= 0 or not answered):
+        if not (self._is_over or is_due or size >= min(body.min_bytes, bytes_max) or body.max_wait_ms <= 0):
             return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []

@@ -59,6 +59,7 @@ def _steps(request: Asking[Uses], body: DescribeTopicPartitionsRequest) -> Steps
             if not name:
                 return _refused(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
             answered.append(_answer(unknown_or_invalid(name), name, EVERYTHING_ON[Resource.TOPIC]))
+            first = 0
             continue
         first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)

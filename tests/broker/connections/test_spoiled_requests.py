@@ -63,6 +63,15 @@ async def test_a_topic_with_an_invalid_name_is_reported_beside_the_others(bad: s
         assert NOT_REQUESTED not in {each.topic_authorized_operations for each in topics}
 
 
+async def test_a_topic_behind_one_that_was_deleted_since_the_cursor_is_described_from_its_first_partition() -> None:
+    async with running_rig() as rig:
+        rig.topic("t", 3)
+        request = DescribeTopicPartitionsRequest([TopicRequest("a"), TopicRequest("t")], 100, Cursor("a", 1))
+        deleted, described = rig.client().ask(request, 0).topics
+        assert (deleted.name, deleted.error_code) == ("a", Code.UNKNOWN_TOPIC_OR_PARTITION)
+        assert [part.partition_index for part in described.partitions] == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("names", "cursor", "error"),
     [(["zz", "", "b b"], None, Code.UNKNOWN_SERVER_ERROR), (["zz", "b b"], Cursor("a", 0), Code.INVALID_REQUEST)],

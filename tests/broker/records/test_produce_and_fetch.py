@@ -325,6 +325,38 @@ async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> 
         assert first(reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.parametrize("wanted", [("nosuch", 0), (TOPIC, 7)])
+async def test_an_unknown_partition_does_not_end_the_wait_for_others_and_is_answered_at_once_alone(
+    wanted: tuple[str, int], data_dir: Path
+) -> None:
+    """As in Kafka: otherwise a consumer of a deleted topic would fetch without a pause."""
+    name, index = wanted
+    known = FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
+    unknown = FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000_000)])
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        reader = rig.client()
+        alone = reader.ask(fetch(topics=[unknown], max_wait_ms=500), 12).responses[0].partitions[0]
+        assert alone.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+        reader.feed(frame(fetch(topics=[unknown, known], max_wait_ms=500), 12))
+        await turn()
+        assert not reader.answers()
+        rig.pass_time(500)
+        (answer,) = reader.answers()
+        codes = [part.error_code for topic in decode(answer, 1, 12).responses for part in topic.partitions]
+        assert codes == [Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def test_a_fetch_waits_for_no_more_than_its_max_bytes(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
+        assert error_of(client, GOOD) == Code.NONE
+        answer = client.ask(fetch(min_bytes=3 * len(GOOD), max_bytes=len(GOOD), max_wait_ms=500), 12)
+        assert len(answer.responses[0].partitions[0].records) == len(GOOD)
+
+
 async def test_a_waiting_fetch_returns_the_records_of_a_recreated_topic(data_dir: Path) -> None:
     """Deleted and made again within one turn: the request never sees the gap."""
     async with running_rig(data_dir) as rig:
