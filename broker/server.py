@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
-IDLE_CHECK_MS = 10_000
 DESCRIPTORS_CHECK_MS = 1_000
 STOP_GRACE_S = 2.0
 
@@ -262,7 +261,7 @@ class Broker:
 
     def begin_housekeeping(self) -> None:
         """Start the periodic work: overdue transactions, expiry, retention, cleaning. `start` does it last."""
-        from stuntbroker.broker.housekeeping import Housekeeping
+        from stuntbroker.broker.housekeeping import CHECK_MS, Housekeeping
 
         config, every = self.config, self.timers.every
         housekeeping = self._housekeeping = Housekeeping(self)
@@ -288,7 +287,9 @@ class Broker:
             housekeeping.expire_producers,
             housekeeping.expire_producers_wanted_at_ms,
         )
-        every(IDLE_CHECK_MS, housekeeping.check_connections, lambda: None)  # Idle time is measured by the system clock.
+        every(CHECK_MS, housekeeping.check_connections, lambda: None)
+        # Idle time is measured by the system clock.
+        every(housekeeping.idle_check_interval_ms, housekeeping.close_idle_connections, lambda: None)
         every(DESCRIPTORS_CHECK_MS, housekeeping.check_file_descriptors, lambda: None)
 
     async def abandon(self) -> None:

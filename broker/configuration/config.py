@@ -11,6 +11,7 @@ from stuntbroker.broker.configuration.properties import (
     IN_OTHER_UNITS,
     INTERNAL_REPLICATION_FACTORS,
     LISTENER_PREFIX,
+    OF_TOPICS,
     TOPIC,
     ConfigError,
     is_listener_property,
@@ -59,13 +60,14 @@ class BrokerConfig:
         self.unused: list[str] = []
         """Properties of Kafka that were given and have no effect here."""
         for name, text in self.given.items():
-            if name in BROKER:
-                self._values[name] = read_property(BROKER, name, text)
+            known = BROKER if name in BROKER else OF_TOPICS
+            if name in known:
+                self._values[name] = read_property(known, name, text)
             elif is_listener_property(name):
                 continue
             else:
                 _check_unused(name)
-            if name not in BROKER or not BROKER[name].has_effect:
+            if name not in known or not known[name].has_effect:
                 self.unused.append(name)
         self._convert_units()
         low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))

@@ -21,7 +21,7 @@ from stuntbroker.broker.configuration.dynamic_properties import (
     PER_BROKER,
     SHORT,
 )
-from stuntbroker.broker.configuration.properties import BROKER, TOPIC, ConfigError, Property
+from stuntbroker.broker.configuration.properties import BROKER, OF_TOPICS, ConfigError, Property
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 
@@ -32,8 +32,6 @@ _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
 NOT_DYNAMIC_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _LOCKS_OUT_CLIENTS: Final = "it would let no client in; set it when the broker starts"
-_OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
-"""Broker properties that are defaults of topic properties."""
 
 Levels = dict[str, dict[str, str]]
 
@@ -134,7 +132,7 @@ def _property(name: str) -> Property | None:
     """Return the definition of a dynamic property that has an effect here; None for others."""
     if name not in DYNAMIC or name in PER_BROKER:
         return None
-    return BROKER.get(name) or _OF_TOPICS.get(name)
+    return BROKER.get(name) or OF_TOPICS.get(name)
 
 
 def _read(known: Property, name: str, text: str) -> Any:

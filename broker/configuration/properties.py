@@ -60,10 +60,9 @@ class Property(NamedTuple):
 
 def _number(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ConfigError(f"{text!r} is not a whole number") from None
+        if not re.fullmatch(r"[+-]?\d+", text):  # int() would take underscores, too.
+            raise ConfigError(f"{text!r} is not a whole number")
+        value = int(text)
         if not low <= value <= high:
             raise ConfigError(f"{value} is not in {low}..{high}")
         return value
@@ -72,10 +71,10 @@ def _number(low: int, high: int) -> Callable[[str], int]:
 
 
 def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ConfigError(f"{text!r} is not a number") from None
+    match = re.fullmatch(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?", text)  # Java's numbers.
+    if match is None:
+        raise ConfigError(f"{text!r} is not a number")
+    value = float(match[1])
     if not 0 <= value <= 1:
         raise ConfigError(f"{value} is not in 0..1")
     return value
@@ -403,6 +402,8 @@ TOPIC: Final = {
     name: (prop._replace(name=name, is_of_topic=True), broker_name) for name, (prop, broker_name) in _TOPIC.items()
 }
 """Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
+OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
+"""Broker properties that are defaults of topic properties."""
 
 WITHOUT_DEFAULT: Final = frozenset(
     {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
+from stuntbroker.broker.configuration.properties import LISTENER_PREFIX, is_secret
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
-from stuntbroker.broker.configuration.properties import is_secret
 from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.config_resources import ResourceType
@@ -125,7 +125,8 @@ def _documentation(resource_type: int, name: str) -> str | None:
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
-    is_sensitive = is_secret(entry.name)
+    is_unknown = not entry.kind and not entry.name.startswith(LISTENER_PREFIX)  # It may be the password of a plug-in.
+    is_sensitive = is_secret(entry.name) or is_unknown
     return DescribeConfigsResourceResult(
         entry.name,
         None if is_sensitive else entry.value,

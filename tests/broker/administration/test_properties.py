@@ -13,7 +13,7 @@ import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1
-from stuntbroker.broker.configuration.properties import BROKER, ConfigError
+from stuntbroker.broker.configuration.properties import BROKER, OF_TOPICS, ConfigError, show
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import (
@@ -250,6 +250,23 @@ def test_kafka_properties_without_effect_are_accepted_and_listed_as_unused() -> 
     names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "principal.builder.class"]
 
     assert BrokerConfig(dict.fromkeys(names, "1") | {"num.partitions": "2"}).unused == names
+
+
+@pytest.mark.parametrize(
+    ("name", "of_topics", "value"),
+    [
+        ("log.message.timestamp.before.max.ms", "message.timestamp.before.max.ms", 70_000),
+        ("log.message.timestamp.after.max.ms", "message.timestamp.after.max.ms", 70_000),
+        ("log.cleaner.min.compaction.lag.ms", "min.compaction.lag.ms", 70_000),
+        ("log.index.interval.bytes", "index.interval.bytes", 70_000),
+        ("unclean.leader.election.enable", "unclean.leader.election.enable", True),
+    ],
+)
+def test_a_default_of_topics_that_is_given_at_the_start_holds_for_topics(name: str, of_topics: str, value: Any) -> None:
+    config = BrokerConfig({name: show(value)})
+
+    assert config.topic_default(of_topics) == value
+    assert config.unused == ([] if OF_TOPICS[name].has_effect else [name])
 
 
 def test_every_property_is_kafka_s_or_has_the_stuntbroker_prefix() -> None:

@@ -12,13 +12,15 @@ from tests.kit.valid_requests import TOPIC
 
 LAG = "min.compaction.lag.ms"
 LAG_MAX = "max.compaction.lag.ms"
+DIRTY = "min.cleanable.dirty.ratio"
 TAKEN: list[dict[str, str | None]] = [
     {"retention.bytes": "-5"}, {"retention.bytes": str(-(2**63))}, {"retention.ms": "-1"},
     {LAG: "0"}, {LAG: "9", LAG_MAX: "9"}, {LAG_MAX: "1"}, {LAG: str(2**63 - 1)},
+    {"retention.ms": "+7"}, {DIRTY: "0.5f"}, {DIRTY: ".5d"}, {DIRTY: "5e-1"},
 ]  # fmt: skip
 REFUSED: list[dict[str, str | None]] = [
     {"retention.bytes": str(-(2**63) - 1)}, {"retention.ms": "-2"}, {LAG: "-1"}, {LAG: "10", LAG_MAX: "9"},
-    {"local.retention.bytes": "-5"},
+    {"local.retention.bytes": "-5"}, {"retention.ms": "1_000"}, {"retention.ms": ""}, {DIRTY: "0_5"}, {DIRTY: "1.5"},
 ]  # fmt: skip
 
 

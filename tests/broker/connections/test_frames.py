@@ -468,6 +468,18 @@ async def test_a_connection_that_was_silent_for_too_long_is_closed(data_dir: Pat
         assert (silent.transport.closed, busy.transport.closed, waiting.transport.closed) == (True, False, False)
 
 
+async def test_a_short_idle_time_is_kept_within_a_fifth(data_dir: Path) -> None:
+    async with running_rig(data_dir, {"connections.max.idle.ms": "3000"}) as rig:
+        used, unused = rig.client(), rig.client()
+        used.ask(ApiVersionsRequest(), 0)
+        for _ in range(29):
+            rig.pass_time(100)
+        assert not used.transport.closed and not unused.transport.closed
+        for _ in range(7):
+            rig.pass_time(100)
+        assert used.transport.closed and unused.transport.closed
+
+
 async def test_a_closed_connection_whose_client_never_reads_is_aborted(data_dir: Path) -> None:
     async with running_rig(data_dir) as rig:
         client = rig.client()

@@ -10,7 +10,7 @@ import pytest
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections.request_memory import SMALL_BUFFER_BYTES_MAX
-from stuntbroker.broker.server import IDLE_CHECK_MS
+from stuntbroker.broker.housekeeping import CHECK_MS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -92,7 +92,7 @@ async def test_requests_that_share_the_memory_limit_are_all_answered_without_a_d
                 assert memory.used == held(rig) <= LIMIT + len(request) + 20 * SMALL_BUFFER_BYTES_MAX
             rig.broker.read_pace.begin_turn()
             if rounds % 50 == 0:
-                rig.pass_time(IDLE_CHECK_MS)
+                rig.pass_time(CHECK_MS)
             if answers == len(clients):
                 break
         assert answers == len(clients)
@@ -104,8 +104,8 @@ async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_
         stalled = half_sent(rig, 2, 2 * MIB)
         waiting = half_sent(rig, 6, 7 * MIB)
         assert any(not client.transport.reading for client in waiting)
-        rig.pass_time(IDLE_CHECK_MS)
-        rig.pass_time(IDLE_CHECK_MS)
+        rig.pass_time(CHECK_MS)
+        rig.pass_time(CHECK_MS)
         assert all(client.transport.aborted for client in stalled)
         assert {"request_stalled", "request_memory_used_up"} <= set(rig.events.names())
 
