@@ -130,8 +130,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Longest session of an authenticated client in milliseconds; 0 for no limit. A client that has not authenticated again "
         "by then (KIP-368) loses its connection with its next request.",
     "connections.max.idle.ms":
-        "Milliseconds without a request after which the broker closes a connection. A negative value means never. The check "
-        "runs every 10 seconds.",
+        "Milliseconds without a request after which the broker closes a connection. A negative value means never. It is "
+        "closed late by up to a fifth of this time, and by 20 seconds at most.",
     "controller.listener.names":
         "Comma-separated names of entries of listeners that belong to a controller. The broker does not open them: it has no "
         "controller listener.",
