@@ -1,4 +1,4 @@
-"""Errors of the blocking client. Every message is one line that can be shown to a user as it is."""
+"""Errors of the clients of `client/commands/`. Every message is one line that can be shown to a user as it is."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class CheckedConsumer(ConsumerBase):
     """AIOKafkaConsumer whose calls fail at once if the consumer is not started, or stopped.
 
     Calls at the wrong time, such as a seek in a partition that is not assigned, raise IllegalStateError. After `stop`, calls that
-    read or change something raise aiokafka's ConsumerStoppedError. Other errors of aiokafka are translated (`consumer_errors`).
+    read or change something raise aiokafka's ConsumerStoppedError. Other errors of aiokafka are translated (`errors`).
     """
 
     _group_name: str
@@ -119,13 +119,15 @@ def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable
     @functools.wraps(call)
     async def wait(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:
         self._check_open(name, needs_start=needs_start)
+        error: Exception
         try:
             waiting = call(self, *arguments, **options)
             return await (waiting if name in _READING else self._unless_refused(waiting))
         except (AiokafkaIllegalStateError, AssertionError) as fault:
-            raise self._illegal(name, fault) from None
+            error = self._illegal(name, fault)
         except KafkaError as fault:
-            raise self._errors.translated(fault)  # noqa: B904  # It has its cause.
+            error = self._errors.translated(fault)
+        raise error  # Not in the handlers: it may be a cause of the handled error.
 
     @functools.wraps(call)
     def run(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:

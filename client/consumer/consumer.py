@@ -23,8 +23,9 @@ from aiokafka.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from aiokafka.protocol.offset import OffsetRequest
 
 from stuntbroker.client.consumer.calls import CheckedConsumer
 from stuntbroker.client.consumer.coordinator_responses import fetch_stable_offsets, retriable_code
@@ -97,8 +98,8 @@ class TransactionalConsumer(CheckedConsumer):
     read_committed, `enable_auto_commit` is always off, and `auto_offset_reset` defaults to "earliest".
 
     Errors are those of the producer: FatalError, RetriableError, IllegalStateError. What an application handles by name is still
-    an error of aiokafka: CommitFailedError (of `commit`), NoOffsetForPartitionError, OffsetOutOfRangeError,
-    CorruptRecordException, ConsumerStoppedError.
+    an error of aiokafka: KafkaConnectionError and UnknownTopicOrPartitionError (of `start`), CommitFailedError (of `commit`),
+    NoOffsetForPartitionError, OffsetOutOfRangeError, CorruptRecordException, RecordTooLargeError, ConsumerStoppedError.
     """
 
     def __init__(
@@ -176,17 +177,20 @@ class TransactionalConsumer(CheckedConsumer):
         starting = self._starting = asyncio.ensure_future(self._unless_refused(super().start()))
         try:
             await self._until_started(starting)
+            return
         except KafkaConnectionError:
             if self._fetcher is not None:
                 await self._undo_start()
             raise
-        except BaseException as fault:
+        except KafkaError as fault:
             await self._undo_start()
-            if isinstance(fault, KafkaError) and not isinstance(fault, UnknownTopicOrPartitionError):
-                raise self._errors.translated(fault)  # noqa: B904  # It has its cause.
+            error = fault if isinstance(fault, UnknownTopicOrPartitionError) else self._errors.translated(fault)
+        except BaseException:
+            await self._undo_start()
             raise
         finally:
             self._starting = None
+        raise error  # Not in the handler: it may be a cause of the handled error.
 
     async def _wait_topics(self) -> None:
         """Wait until the topics are known. Raises aiokafka's UnknownTopicOrPartitionError, with the name of the topic."""
@@ -434,8 +438,7 @@ class TransactionalConsumer(CheckedConsumer):
     async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
         if isinstance(request, OffsetFetchRequest):
             offsets = await fetch_stable_offsets(self._client, self._send_plainly, node_id, request, group)
-            for code in offsets.codes():
-                self._errors.note(request, code)
+            self._errors.note(request, offsets.codes())
             return offsets
         if isinstance(request, LeaveGroupRequest):
             try:
@@ -444,10 +447,11 @@ class TransactionalConsumer(CheckedConsumer):
             except TimeoutError:
                 raise KafkaTimeoutError(f"no response to LeaveGroup within {LEAVE_S:g} s") from None
         answer = await self._send_plainly(node_id, request, group=group)
-        if isinstance(request, HeartbeatRequest | JoinGroupRequest):
-            answer.error_code = retriable_code(request, answer.error_code)
         if isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
-            self._errors.note(request, answer.error_code)
+            answer.error_code = retriable_code(request, answer.error_code)
+            self._errors.note(request, [answer.error_code])
+        if isinstance(request, OffsetCommitRequest | OffsetRequest):
+            self._errors.note(request, [part[1] for _, parts in answer.topics for part in parts])
         if isinstance(request, SyncGroupRequest) and not answer.error_code:
             # No records are returned before the assignment in this response is in use.
             self._membership = GroupMetadata(

@@ -9,13 +9,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka.protocol.commit import OffsetFetchRequest
-from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 
 from stuntbroker.client.backoff import next_backoff_s
 from stuntbroker.client.producer.errors import UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
-from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages import offset_fetch_request as requests
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
@@ -26,14 +26,38 @@ STABLE_VERSION: Final = 7
 """The first version with RequireStable, and the last that names a single group."""
 BACKOFF_S: Final = 0.02
 NO_OFFSET: Final = -1
-_LOADING: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-_RETRIED: Final[tuple[tuple[type, ErrorCode, ErrorCode], ...]] = (
-    (HeartbeatRequest, _LOADING, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    (JoinGroupRequest, ErrorCode.REBALANCE_IN_PROGRESS, _LOADING),
-    (OffsetFetchRequest, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR),
-    (OffsetFetchRequest, ErrorCode.REQUEST_TIMED_OUT, _LOADING),
-)
-"""(request, error on which aiokafka gives up, error on which it tries again, with another coordinator if necessary)"""
+_E = ErrorCode
+
+
+class _Retries(NamedTuple):
+    """After which errors in the response to a request aiokafka tries again."""
+
+    itself: frozenset[ErrorCode]
+    """aiokafka knows what to do after these."""
+    replaced: dict[int, ErrorCode]
+    """Error -> the one that stands for it."""
+    other: ErrorCode
+    """Stands for every other error after which Kafka's own consumer tries again."""
+
+
+_RETRIES: Final[dict[type, _Retries]] = {
+    HeartbeatRequest: _Retries(
+        frozenset({_E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR}), {}, _E.COORDINATOR_NOT_AVAILABLE
+    ),
+    JoinGroupRequest: _Retries(
+        frozenset({_E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR}),
+        {_E.REBALANCE_IN_PROGRESS: _E.COORDINATOR_LOAD_IN_PROGRESS},
+        _E.COORDINATOR_LOAD_IN_PROGRESS,
+    ),
+    SyncGroupRequest: _Retries(
+        frozenset({_E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR}), {}, _E.COORDINATOR_NOT_AVAILABLE
+    ),
+    OffsetFetchRequest: _Retries(
+        frozenset({_E.UNKNOWN_TOPIC_OR_PARTITION, _E.NOT_COORDINATOR, _E.UNSTABLE_OFFSET_COMMIT}),
+        {_E.COORDINATOR_NOT_AVAILABLE: _E.NOT_COORDINATOR},
+        _E.COORDINATOR_LOAD_IN_PROGRESS,
+    ),
+}
 
 
 class StableOffsets(NamedTuple):
@@ -49,9 +73,10 @@ class StableOffsets(NamedTuple):
 
 def retriable_code(request: Any, code: int) -> int:
     """Return the error code of a response to aiokafka's request, in a form with which aiokafka tries again where it should."""
-    for kind, given_up, retried in _RETRIED:
-        if code == given_up and isinstance(request, kind):
-            return retried
+    for kind, retries in _RETRIES.items():
+        if isinstance(request, kind):
+            is_given_up = code in RETRIABLE and code not in retries.itself
+            return retries.replaced.get(code, retries.other if is_given_up else code)
     return code
 
 

@@ -11,17 +11,20 @@ RecordTooLargeError | the same: an application handles them by name |
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
     CorruptRecordException,
+    GroupAuthorizationFailedError,
     KafkaError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     RecordTooLargeError,
+    UnknownError,
 )
 
 from stuntbroker.client.errors import NAMES
@@ -47,15 +50,6 @@ _UNCHANGED: Final = (
     ConsumerStoppedError,
     RecordTooLargeError,
 )
-_REJOINED: Final = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-        ErrorCode.MEMBER_ID_REQUIRED,
-    }
-)
-"""Errors of group requests after which aiokafka joins the group again."""
 _CLASSES: Final[dict[int, type[FatalError]]] = dict.fromkeys(
     (
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -68,43 +62,59 @@ _CLASSES: Final[dict[int, type[FatalError]]] = dict.fromkeys(
 """Classes of errors that no producer gets."""
 
 
+_NO_METADATA: Final = "Unable to get cluster metadata over all known brokers"
+"""Text of an error of aiokafka after which the same call may succeed."""
+
+
 class ConsumerErrors:
     """Translates the errors of one consumer.
 
-    aiokafka loses the code of a response that it did not expect, and that ends its membership: it is noted here before.
+    aiokafka loses codes that it does not know or expect, so they are noted from the responses.
     """
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._refusal: ResponseError | None = None
-        """The latest response that aiokafka did not expect."""
+        """The latest response whose code aiokafka may lose; None after the API has succeeded, or the error was translated."""
+        self._explained: tuple[BaseException, ResponseError] | None = None
+        """The latest error without a code, and its response: aiokafka raises a failure of the membership in every call."""
 
-    def note(self, request: Any, code: int) -> None:
-        """Remember the error code in the response to a group request of aiokafka."""
-        if code and code not in RETRIABLE and code not in _REJOINED:
-            self._refusal = ResponseError(APIS[request.API_KEY].name, code)
+    def note(self, request: Any, codes: Iterable[int]) -> None:
+        """Remember the error code in the response to a request of aiokafka's consumer."""
+        name = APIS[request.API_KEY].name
+        refused = [code for code in codes if code]
+        if refused:
+            self._refusal = ResponseError(name, refused[0])
+        elif self._refusal is not None and self._refusal.request == name:
+            self._refusal = None
 
     def translated(self, fault: KafkaError) -> KafkaError:
-        """Return the error to raise for an error of aiokafka. Its cause is the innermost error."""
+        """Return the error to raise for an error of aiokafka. Its cause is the error that aiokafka has wrapped.
+
+        Raise it outside the handler of `fault`, which may have it as a cause.
+        """
         cause: BaseException = fault
-        while not isinstance(cause, _UNCHANGED) and cause.__cause__ is not None:
+        while type(cause) is KafkaError and cause.__cause__ is not None:
             cause = cause.__cause__
         if isinstance(cause, _UNCHANGED):
             return cause
-        code = _code_of(cause)
-        if self._refusal is not None and code in (None, ErrorCode.UNKNOWN_SERVER_ERROR):
-            cause, code = self._refusal, self._refusal.code
-        error = _class_of(cause, code)(f"consumer of group {self._group_id!r}: {self._text_of(cause)}", code)
+        if (refusal := self._response_of(cause)) is not None:
+            cause = refusal
+        code = cause.code if isinstance(cause, ResponseError) else _code_of(cause)
+        error = _class_of(cause, code)(f"consumer of group {self._group_id!r}: {_text_of(cause)}", code)
         error.__cause__ = cause
         return error
 
-    def _text_of(self, cause: BaseException) -> str:
-        """Return what an error says, with Kafka's name for its code instead of aiokafka's."""
-        code = _code_of(cause)
-        if code is None:
-            return str(cause.args[0]) if isinstance(cause, KafkaError) and cause.args else repr(cause)
-        details = "".join(f": {each}" for each in cause.args if each != self._group_id)
-        return f"{NAMES.get(code, type(cause).__name__)} ({code}){details}"
+    def _response_of(self, cause: BaseException) -> ResponseError | None:
+        """Return the response because of which aiokafka raised an error, if the error does not say its code."""
+        if self._explained is not None and self._explained[0] is cause:
+            return self._explained[1]
+        has_lost_code = (type(cause) is KafkaError and cause.args != (_NO_METADATA,)) or isinstance(cause, UnknownError)
+        refusal = self._refusal
+        if not has_lost_code or refusal is None:
+            return None
+        self._explained, self._refusal = (cause, refusal), None
+        return refusal
 
 
 def _code_of(error: BaseException) -> int | None:
@@ -113,9 +123,18 @@ def _code_of(error: BaseException) -> int | None:
     return code if isinstance(error, KafkaError) else None
 
 
+def _text_of(cause: BaseException) -> str:
+    """Return what an error says, with Kafka's name for its code instead of aiokafka's."""
+    code = _code_of(cause)
+    if code is None:
+        return str(cause.args[0]) if isinstance(cause, KafkaError) and cause.args else repr(cause)
+    details = "" if isinstance(cause, GroupAuthorizationFailedError) else "".join(f": {each}" for each in cause.args)
+    return f"{NAMES.get(code, type(cause).__name__)} ({code}){details}"
+
+
 def _class_of(cause: BaseException, code: int | None) -> type[ProducerError]:
     if isinstance(cause, KafkaTimeoutError):
         return OperationTimedOutError
-    if getattr(cause, "retriable", False):
+    if code in RETRIABLE or getattr(cause, "retriable", False) or cause.args == (_NO_METADATA,):
         return RetriableError
     return UnexpectedError if code is None else _CLASSES.get(code) or fatal_class(Kind.FATAL, code)

@@ -335,8 +335,14 @@ RETRIED = [
     ("OffsetFetch", "NOT_COORDINATOR"),
     ("OffsetFetch", "REQUEST_TIMED_OUT"),
     ("OffsetFetch", "UNSTABLE_OFFSET_COMMIT"),
+    ("OffsetFetch", "KAFKA_STORAGE_ERROR"),
     ("JoinGroup", "REBALANCE_IN_PROGRESS"),
+    ("JoinGroup", "REQUEST_TIMED_OUT"),
+    ("JoinGroup", "THROTTLING_QUOTA_EXCEEDED"),
+    ("SyncGroup", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("SyncGroup", "NETWORK_EXCEPTION"),
     ("Heartbeat", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ("Heartbeat", "REQUEST_TIMED_OUT"),
 ]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
@@ -14,6 +17,8 @@ from aiokafka.errors import (
     NodeNotReadyError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
     UnknownError,
 )
 from aiokafka.protocol.group import HeartbeatRequest
@@ -29,6 +34,7 @@ from stuntbroker.client import (
     TransactionalConsumer,
     UnexpectedError,
 )
+from stuntbroker.client.consumer.calls import _checked
 from stuntbroker.client.consumer.errors import ConsumerErrors
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode
@@ -96,21 +102,28 @@ def test_errors_that_an_application_handles_by_name_stay_as_they_are(fault: Kafk
     assert ConsumerErrors("group").translated(outer) is fault
 
 
+WRAPPED: list[tuple[Exception, type[ProducerError]]] = [
+    (NodeNotReadyError("node 1"), RetriableError),
+    (RequestTimedOutError(), RetriableError),
+    (KafkaError("Unable to get cluster metadata over all known brokers"), RetriableError),
+    (GroupAuthorizationFailedError("group"), AuthorizationError),
+    (UnknownError(), UnexpectedError),
+    (KafkaError("a mistake of aiokafka"), UnexpectedError),
+    (ZeroDivisionError("a mistake of an assignor"), UnexpectedError),
+    (ConnectionRefusedError(30, "not an error code of Kafka"), UnexpectedError),
+]
+
+
 @pytest.mark.parametrize(
-    ("fault", "expected"),
-    [
-        (KafkaTimeoutError("no metadata"), OperationTimedOutError),
-        (NodeNotReadyError("node 1"), RetriableError),
-        (GroupAuthorizationFailedError("group"), AuthorizationError),
-        (UnknownError(), UnexpectedError),
-        (KafkaError("a mistake of aiokafka"), UnexpectedError),
-        (ConnectionRefusedError(30, "not an error code of Kafka"), UnexpectedError),
-    ],
-    ids=lambda each: each.__name__ if isinstance(each, type) else type(each).__name__,
+    ("fault", "expected"), WRAPPED, ids=lambda each: getattr(each, "__name__", type(each).__name__)
 )
-def test_the_innermost_error_decides_and_becomes_the_cause(fault: KafkaError, expected: type[ProducerError]) -> None:
+def test_the_error_that_aiokafka_has_wrapped_decides_and_becomes_the_cause(
+    fault: Exception, expected: type[ProducerError]
+) -> None:
     outer = KafkaError("Unexpected error during coordination")
     outer.__cause__ = fault
+    if isinstance(fault, RequestTimedOutError):
+        fault.__cause__ = TimeoutError()
 
     error = ConsumerErrors("group").translated(outer)
 
@@ -118,14 +131,85 @@ def test_the_innermost_error_decides_and_becomes_the_cause(fault: KafkaError, ex
     assert error.__cause__ is fault
 
 
-def test_a_code_that_aiokafka_does_not_know_is_taken_from_the_response() -> None:
+def test_a_code_that_aiokafka_does_not_know_is_taken_from_the_response_once() -> None:
     errors = ConsumerErrors("group")
-    errors.note(HeartbeatRequest("group", 1, "member"), ErrorCode.FENCED_INSTANCE_ID)
+    heartbeat, lost = HeartbeatRequest("group", 1, "member"), KafkaError("Unexpected exception: UnknownError()")
+    errors.note(heartbeat, [ErrorCode.FENCED_INSTANCE_ID])
 
-    for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE):
-        errors.note(HeartbeatRequest("group", 1, "member"), code)  # aiokafka goes on after these.
-    error = errors.translated(KafkaError("Unexpected exception in heartbeat task: UnknownError()"))
+    for _ in range(2):  # A failure of the membership is raised by every call.
+        error = errors.translated(lost)
+        assert isinstance(error, ApplicationRecoverableError)
+        assert error.code == ErrorCode.FENCED_INSTANCE_ID
+        assert "Heartbeat: FENCED_INSTANCE_ID (82)" in str(error)
 
-    assert isinstance(error, ApplicationRecoverableError)
-    assert error.code == ErrorCode.FENCED_INSTANCE_ID
-    assert "Heartbeat: FENCED_INSTANCE_ID (82)" in str(error)
+    assert type(errors.translated(UnknownError())) is UnexpectedError
+    errors.note(heartbeat, [ErrorCode.FENCED_INSTANCE_ID])
+    errors.note(heartbeat, [ErrorCode.NONE])
+    assert type(errors.translated(KafkaError("another one"))) is UnexpectedError
+
+
+def test_the_topic_is_named_even_if_the_group_has_the_same_name() -> None:
+    assert str(ConsumerErrors("orders").translated(TopicAuthorizationFailedError("orders"))).endswith("(29): orders")
+
+
+@asynccontextmanager
+async def reading(broker: Broker, **options: Any) -> AsyncIterator[TransactionalConsumer]:
+    await asyncio.to_thread(broker.create_topic, "in", 1)
+    async with TransactionalConsumer(
+        "in", bootstrap_servers=broker.bootstrap, group_id="group", heartbeat_interval_ms=20, **options
+    ) as consumer:
+        yield consumer
+
+
+async def test_a_call_that_has_no_response_in_time_may_be_repeated(stuntbroker: Broker) -> None:
+    async with reading(stuntbroker, request_timeout_ms=500) as consumer:
+        lost = await asyncio.to_thread(stuntbroker.faults.add, "ListOffsets", lose_response=True)
+        with pytest.raises(OperationTimedOutError) as raised:
+            await consumer.end_offsets([TopicPartition("in", 0)])
+        assert isinstance(raised.value.__cause__, KafkaTimeoutError)
+        await asyncio.to_thread(lost.remove)
+        assert await consumer.end_offsets([TopicPartition("in", 0)]) == {TopicPartition("in", 0): 0}
+
+
+async def test_codes_of_kafka_that_aiokafka_lacks_decide_in_calls_too(stuntbroker: Broker) -> None:
+    async with reading(stuntbroker) as consumer:
+        await asyncio.to_thread(stuntbroker.faults.add, "OffsetCommit", error="FENCED_INSTANCE_ID", times=1)
+        with pytest.raises(ApplicationRecoverableError, match="OffsetCommit: FENCED_INSTANCE_ID"):
+            await consumer.commit({TopicPartition("in", 0): 0})
+        await asyncio.to_thread(stuntbroker.faults.add, "ListOffsets", error="OFFSET_NOT_AVAILABLE", times=1)
+        with pytest.raises(RetriableError, match="ListOffsets: OFFSET_NOT_AVAILABLE"):
+            await consumer.end_offsets([TopicPartition("in", 0)])
+        await consumer.commit({TopicPartition("in", 0): 0})
+
+
+async def test_an_error_is_not_explained_by_an_earlier_one(stuntbroker: Broker) -> None:
+    async with reading(stuntbroker) as consumer:
+        await asyncio.to_thread(stuntbroker.faults.add, "OffsetFetch", error="GROUP_AUTHORIZATION_FAILED", times=1)
+        with pytest.raises(AuthorizationError):
+            await consumer.committed(TopicPartition("in", 0))
+        assert await consumer.committed(TopicPartition("in", 0)) is None
+        await asyncio.to_thread(stuntbroker.faults.add, "ListOffsets", error="UNKNOWN_SERVER_ERROR", times=1)
+        with pytest.raises(UnexpectedError, match="UNKNOWN_SERVER_ERROR"):
+            await consumer.end_offsets([TopicPartition("in", 0)])
+
+
+async def test_no_error_is_its_own_cause_or_context() -> None:
+    inner = NoOffsetForPartitionError(TopicPartition("in", 0))
+    outer = KafkaError("Unexpected error during coordination")
+    outer.__cause__ = inner
+
+    async def fails(consumer: object) -> None:
+        raise outer
+
+    class Consumer:
+        _errors = ConsumerErrors("group")
+
+        def _check_open(self, name: str, needs_start: bool) -> None:
+            pass
+
+        async def _unless_refused(self, waiting: Any) -> None:
+            await waiting
+
+    with pytest.raises(NoOffsetForPartitionError) as raised:
+        await _checked("committed", fails, needs_start=True)(Consumer())
+    assert raised.value is inner and inner.__context__ is None
