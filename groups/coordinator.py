@@ -320,13 +320,13 @@ class GroupCoordinator:
         """Return the committed offsets of (topic, topic id or zeros, partitions).
 
         `unstable`: error for a partition with a pending transactional offset if `require_stable` is set. `snapshot`: look there
-        instead of at the offsets of now. The group has to be loaded (`is_loaded`).
+        instead of at the current offsets. The group has to be loaded (`is_loaded`).
         """
         store = self.ledger.store_of(group_id) if snapshot is None else snapshot
         return fetch(store, group_id, topics, require_stable, unstable)
 
     def snapshot(self, group_id: str) -> OffsetStore:
-        """Return the offsets of now of a group, which has to be loaded (`is_loaded`)."""
+        """Return a copy of the offsets of a group, which has to be loaded (`is_loaded`)."""
         return self.ledger.store_of(group_id).snapshot(group_id)
 
     def fetch_all(

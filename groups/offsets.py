@@ -100,7 +100,7 @@ class OffsetStore:
         return None if offsets is None else offsets.get(place)
 
     def snapshot(self, group_id: str) -> OffsetStore:
-        """Return the offsets of a group as they are now, to look at while the store changes: only `get` and `is_pending`."""
+        """Return a copy of the offsets of a group, to look at while the store changes, without the pending offsets' values."""
         snapshot = OffsetStore()
         snapshot._committed = {group_id: dict(self._committed.get(group_id, {}))}
         snapshot._open = {group_id: dict(self._open.get(group_id, {}))}

@@ -42,7 +42,10 @@ KEY = 9
 VERSIONS = range(1, 11)
 REQUIRE_STABLE_FROM = 7
 FETCHED_AT_ONCE = 1_000
-"""Partitions whose offsets are looked up in one step."""
+"""Topics and partitions whose offsets are looked up in one step."""
+LOOKED_UP_PER_UNIT = 5
+COPIED_PER_UNIT = 500
+"""Offsets that are looked up, and copied, for one unit of cost."""
 RETRY_LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -92,18 +95,23 @@ def _steps(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Ste
 def _fetch(
     groups: GroupCoordinator, group_id: str, wanted: Sequence[Wanted] | None, stable: bool, unstable: ErrorCode
 ) -> Generator[int, None, list[FetchedTopic] | None]:
-    """Return the committed offsets of partitions, looking up FETCHED_AT_ONCE in each step. `wanted`: None for all.
+    """Return the committed offsets of partitions, up to FETCHED_AT_ONCE in each step. `wanted`: None for all.
 
     They are those of one moment, so that no transaction is half visible. Return None if another node has become the
     coordinator of the group meanwhile.
     """
-    topics: list[FetchedTopic] = []
     if not groups.is_loaded(group_id):
         return None
     if wanted is None:
         return groups.fetch_all(group_id, stable, unstable)
-    takes_one_step = len(wanted) == 1 and len(wanted[0][2]) <= FETCHED_AT_ONCE
-    snapshot = None if takes_one_step else groups.snapshot(group_id)
+    count = sum(1 + len(numbers) for _, _, numbers in wanted)
+    if count <= FETCHED_AT_ONCE:
+        topics = groups.fetch(group_id, wanted, stable, unstable)
+        yield ELEMENT_COST + count // LOOKED_UP_PER_UNIT
+        return topics
+    snapshot = groups.snapshot(group_id)
+    yield ELEMENT_COST + len(snapshot.committed(group_id)) // COPIED_PER_UNIT
+    topics = []
     for name, topic_id, numbers in wanted:
         topics.append(FetchedTopic(name, topic_id, []))
         for start in range(0, len(numbers), FETCHED_AT_ONCE):
@@ -111,7 +119,7 @@ def _fetch(
                 return None
             some = [(name, topic_id, numbers[start : start + FETCHED_AT_ONCE])]
             topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable, snapshot)[0].partitions)
-            yield ELEMENT_COST + len(some[0][2]) // 5
+            yield ELEMENT_COST + len(some[0][2]) // LOOKED_UP_PER_UNIT
     return topics
 
 
