@@ -99,8 +99,10 @@ class _EventsHandler(logging.Handler):
         self._host = host
 
     def emit(self, record: logging.LogRecord) -> None:
+        events = self._host.broker.events
+        log = events.error if record.levelno >= logging.ERROR else events.warning
         more = {"exc_info": record.exc_info} if record.exc_info else {}
-        self._host.broker.events.warning("control_request_failed", reason=record.getMessage(), **more)
+        log("control_request_failed", reason=record.getMessage().strip(), **more)
 
 
 class _Protocols:
@@ -115,8 +117,8 @@ class _Protocols:
         from stuntbroker.control.page.routes import Page
 
         app = Guard(make_app(host, Page(host).routes()), token)
-        logger = logging.getLogger("uvicorn.error")
-        logger.handlers, logger.propagate = [_EventsHandler(host)], False
+        self._logger = logging.Logger("control")  # One of its own: other servers in this process have other brokers.
+        self._logger.addHandler(_EventsHandler(host))
         self._config = Config(
             app,
             log_config=None,
@@ -131,7 +133,8 @@ class _Protocols:
         self.state = ServerState()
 
     def make(self) -> asyncio.Protocol:
-        protocol: asyncio.Protocol = self._class(config=self._config, server_state=self.state, app_state={})
+        protocol = self._class(config=self._config, server_state=self.state, app_state={})
+        protocol.logger = self._logger
         return protocol
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Any, Final, SupportsIndex
 
 from aiokafka import codec
@@ -138,17 +139,38 @@ def check_bootstrap(bootstrap_servers: object) -> None:
     if not isinstance(bootstrap_servers, str) and any("," in server for server in servers):
         raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: each text of a list is one HOST:PORT")
     for address in ",".join(servers).split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if "/" in address or (colon and not host):
-            raise ValueError(
-                f"bootstrap_servers is {bootstrap_servers!r:.40}: it is HOST:PORT, without a protocol or a path"
-            )
-        if (":" in host.strip("[]") and not host.endswith("]")) or address.strip().endswith("]"):
-            continue  # An IPv6 address without a port.
-        if colon and not (
-            re.fullmatch(r"\d{1,5}", port) and int(port) <= PORT_MAX
-        ):  # aiokafka connects to another port.
-            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: a port is a number from 0 to {PORT_MAX}")
+        if (reason := _refusal_of(address.strip())) is not None:
+            raise ValueError(f"bootstrap_servers is {bootstrap_servers!r:.40}: {reason}")
+
+
+def _refusal_of(address: str) -> str | None:
+    """Return what is wrong with HOST:PORT, HOST, [IPV6]:PORT, [IPV6] or IPV6: aiokafka would connect to somewhere else."""
+    if "/" in address:
+        return "it is HOST:PORT, without a protocol or a path"
+    if address.startswith("["):
+        host, bracket, rest = address[1:].partition("]")
+        if not bracket or rest[:1] not in ("", ":"):
+            return "an IPv6 address with a port is [ADDRESS]:PORT"
+        colon, port = rest[:1], rest[1:].strip()
+    elif address.count(":") > 1:
+        host, colon, port = address, "", ""
+    else:
+        host, colon, port = address.partition(":")
+    if ":" in host and not _is_ipv6(host):
+        return f"{host!r} is no IPv6 address; with a port it is [ADDRESS]:PORT"
+    if colon and not host:
+        return "it is HOST:PORT"
+    if colon and not (re.fullmatch(r"[0-9]{1,5}", port.strip()) and int(port) <= PORT_MAX):
+        return f"a port is a number from 0 to {PORT_MAX}"
+    return None
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def check_functions(

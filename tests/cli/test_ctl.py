@@ -130,7 +130,10 @@ def test_ctl_takes_forks_restores_and_deletes_snapshots(control: str, capsys: py
         (["fault", "{}", "--control", "CONTROL"], 1, "do must have one verb"),
         (["stop", "x", "{", "--control", "x"], 2, "ctl stop: the rule is not JSON"),
         (["node", "2", "stop", "--control", "x"], 2, "ctl node 'stop': it must be running, stopped, or a rule"),
-        (["clock", "--control", "https://x"], 1, "https://x is no control address of a broker: it has to be http://"),
+        (["clock", "--control", "https://x"], 1, "'https://x' is no control address of a broker: it has to be http://"),
+        (["clock", "--control", "localhost:80a"], 1, "'localhost:80a' is no control address of a broker"),
+        (["clock", "--control", "http://[::1"], 1, "'http://[::1' is no control address of a broker"),
+        (["clock", "--control", "http://"], 1, "'http://' is no control address of a broker"),
         (["stop", "x", "{}", "{}", "--control", "x"], 2, "ctl stop needs one POINT"),
         (
             ["late", '{"api": "EndTxn", "transactional_id": "x"}', "--control", "CONTROL"],

@@ -77,7 +77,7 @@ def test_a_folder_imports_only_the_folders_of_its_room_that_are_before_it(room: 
         for path in files_of(room)
         if path.parent.name == folder
         for line, name in imports_of(path)
-        if name.startswith(tuple(f"{FRONT_DOOR}.{room}.{each}." for each in later))
+        if f"{name}.".startswith(tuple(f"{FRONT_DOOR}.{room}.{each}." for each in later))
     ]
 
     assert wrong == []

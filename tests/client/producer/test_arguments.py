@@ -255,7 +255,18 @@ async def test_offsets_of_what_is_no_partition_are_refused_by_name(key: Any) -> 
         offsets_of({key: 3})
 
 
-@pytest.mark.parametrize("servers", ["localhost", "::1", "[::1]", "[::1]:9092", "fe80::abcd", "a:1, b:2", ["a", "b:2"]])
+@pytest.mark.parametrize(
+    "servers", ["2001:db8::1:99999", "localhost:9092:9093", "localhost:9092:abc", "[::1", "[::1]9092"]
+)
+def test_an_address_that_looks_like_ipv6_and_is_not_is_refused(servers: str) -> None:
+    with pytest.raises(ValueError, match=r"\[ADDRESS\]:PORT"):
+        check_bootstrap(servers)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    ["localhost", "::1", "[::1]", "[::1]:9092", "fe80::abcd%eth0", "a:1, b:2", "localhost: 9092", ["a", "b:2"]],
+)
 def test_hosts_are_accepted_with_and_without_ports(servers: str | list[str]) -> None:
     check_bootstrap(servers)
 

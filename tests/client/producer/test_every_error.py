@@ -8,10 +8,10 @@ import pytest
 from model_broker import ModelBroker
 
 from stuntbroker.client import CommitFailedError
-from stuntbroker.client.producer.error_table import TABLE, Kind, Request, kind_of
+from stuntbroker.client.producer.error_table import TABLE, Request, kind_of
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.transactions.application import Application
-from tests.kit.transactions.faults import CASES, Fault
+from tests.kit.transactions.faults import CASES, FATAL, Fault, fault_of
 
 INPUTS = 3
 EVERY_TRANSACTION = {
@@ -21,7 +21,6 @@ EVERY_TRANSACTION = {
     Request.END_TXN_COMMIT,
     Request.PRODUCE,
 }
-FATAL = {Kind.RECOVERABLE, Kind.CONFIGURATION, Kind.FATAL}
 
 
 async def run(level: int, request: Request, fault: Fault, count: int = 1) -> tuple[Application, ModelBroker]:
@@ -41,9 +40,7 @@ async def wrong_outcomes(level: int, request: Request, codes: Iterable[ErrorCode
     """What contradicts the table, for each code by itself."""
     wrong: list[object] = []
     for code in codes:
-        # A broker says of no batch that it has it already unless it has.
-        fault = Fault(code, is_applied=(request, code) == (Request.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
-        application, broker = await run(level, request, fault, count)
+        application, broker = await run(level, request, fault_of(request, code), count)
         kind = kind_of(request, code)
         if not application.has_written(broker.committed):
             wrong.append((code.name, kind.name, broker.committed))

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stuntbroker.client.producer.error_table import Request
+from stuntbroker.client.producer.error_table import Kind, Request
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
@@ -47,6 +48,14 @@ CASES = [
     if not (level == 2 and request in (Request.ADD_PARTITIONS, Request.ADD_OFFSETS))
 ]
 """(transaction version, request of a producer)"""
+
+FATAL = {Kind.RECOVERABLE, Kind.CONFIGURATION, Kind.FATAL}
+"""Kinds of errors that stop a process."""
+
+
+def fault_of(request: Request, code: ErrorCode) -> Fault:
+    """Return the fault of an error code; a broker says of no batch that it has it already unless it has."""
+    return Fault(code, is_applied=(request, code) == (Request.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
 
 
 def name_of(request: Message) -> str:

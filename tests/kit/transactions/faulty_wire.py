@@ -36,11 +36,17 @@ class FaultyWire:
     def __init__(self, script: Script) -> None:
         self.counts: Counter[str] = Counter()
         """Requests by name: see `faults.name_of`."""
+        self.unsent = 0
+        """Connections that were broken before a request was sent."""
+        self.lost = 0
+        """Connections that were broken in place of the response to a request that was applied."""
+        self.refused = 0
+        """Responses that were replaced, or made up."""
         self._script = script
 
     @contextmanager
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Have faults on connections that are opened in the block."""
+        """Give the faults to connections that are opened in the block."""
         read_without_task, handle_frame = connections.read_without_task, AIOKafkaConnection._handle_frame
 
         def read_with_faults(connection: AIOKafkaConnection) -> None:
@@ -100,15 +106,19 @@ class _Writer:
             self._replaced[correlation_id] = response
             self._writer.write(frame)
         elif response is None:
+            self._faults.unsent += 1
             raise ConnectionResetError("broken before the request was sent")
         else:
             self._refused[correlation_id] = response
             asyncio.get_running_loop().call_soon(self._deliver_refused)
 
     def deliver(self, response: bytes) -> None:
-        """Pass a response on, or what comes in its place, and those of requests behind it that were not sent."""
-        in_its_place = self._replaced.pop(unpack_from(">i", response)[0], response)
+        """Pass on a response, or what replaces it, and then the responses to unsent requests that had to wait for it."""
+        correlation_id = unpack_from(">i", response)[0]
+        self._faults.refused += self._replaced.get(correlation_id) is not None
+        in_its_place = self._replaced.pop(correlation_id, response)
         if in_its_place is None:
+            self._faults.lost += 1
             self._connection.close(reason=CloseReason.CONNECTION_BROKEN)
         else:
             self._handle_frame(in_its_place)
@@ -118,6 +128,7 @@ class _Writer:
         """Pass on the responses of unsent requests that no other request precedes: aiokafka expects them in order."""
         requests = self._connection._requests
         while requests and (response := self._refused.pop(requests[0][0], None)) is not None:
+            self._faults.refused += 1
             self._handle_frame(response)
 
     def __getattr__(self, name: str) -> Any:
@@ -128,19 +139,15 @@ class BreaksAtRandom:
     """A script: requests that are not sent, and responses that are lost, until there were `faults_max`."""
 
     def __init__(self, chance: random.Random, probability: float, faults_max: int) -> None:
-        self.lost = 0
-        """Requests that were applied and whose response was lost."""
-        self.unsent = 0
         self._chance = chance
         self._probability = probability
-        self._faults_max = faults_max
+        self._faults_left = faults_max
 
     def __call__(self, name: str, count: int) -> Fault | None:
-        if self.lost + self.unsent >= self._faults_max or self._chance.random() >= self._probability:
+        if not self._faults_left or self._chance.random() >= self._probability:
             return None
         is_applied = self._chance.random() >= 0.3
-        self.unsent += not is_applied
-        self.lost += is_applied
+        self._faults_left -= 1
         return Fault(None, is_applied)
 
 

@@ -29,8 +29,8 @@ async def test_readable_transactions_are_exactly_those_reported_as_committed(
         topic = await create_topic(each_bootstrap, name, partitions=PARTITIONS)
         options = {"bootstrap_servers": each_bootstrap, "transactional_id": name, "max_block_ms": BLOCK_MS}
         calls = RandomCalls(chance, TRANSACTIONS, topic, options, group=name)
-        faults = BreaksAtRandom(chance, probability=0.12, faults_max=30)
-        with FaultyWire(faults).installed(monkeypatch):
+        wire = FaultyWire(BreaksAtRandom(chance, probability=0.12, faults_max=30))
+        with wire.installed(monkeypatch):
             async with asyncio.timeout(60):
                 await calls.run()
         async with producing(each_bootstrap, name):  # Fences what may be open, and aborts it.
@@ -40,7 +40,7 @@ async def test_readable_transactions_are_exactly_those_reported_as_committed(
         assert calls.problems([value.encode() for part in values for value in part]) == [], seed
         assert calls.fatal == 0, seed
         check_nothing_is_open(each_bootstrap, topic, PARTITIONS)
-        lost, unsent, cancelled = lost + faults.lost, unsent + faults.unsent, cancelled + calls.cancelled
+        lost, unsent, cancelled = lost + wire.lost, unsent + wire.unsent, cancelled + calls.cancelled
     assert lost > SEEDS and unsent > 0 and cancelled > SEEDS
 
 
