@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         HasTimers,
         HasTopics,
     )
+    from stuntbroker.storage.compaction import Cleaning
 
     class Uses(
         HasClock, HasConfig, HasConnections, HasDataDir, HasEvents, HasRequestMemory, HasTimers, HasTopics, Protocol
@@ -40,7 +41,7 @@ class Housekeeping:
 
     def __init__(self, broker: Uses) -> None:
         self.broker = broker
-        self._waiting: list[PartitionLog] = []
+        self._waiting: list[Cleaning] = []
         self._slices: Iterator[None] | None = None
         self._log: PartitionLog | None = None
         self._ends: dict[PartitionLog, int] = {}
@@ -53,7 +54,9 @@ class Housekeeping:
         if self._slices is not None or self._waiting:
             return
         from stuntbroker.storage.compaction import (  # Not loaded before the broker is ready.
+            Cleaning,
             close_for_cleaning,
+            has_dirty_segments,
             needs_cleaning,
         )
 
@@ -67,8 +70,9 @@ class Housekeeping:
                 except (StorageError, OSError) as fault:
                     self._report("log_not_cleaned", log, fault)
                     continue
-                if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
-                    self._waiting.append(log)
+                with_active = needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms)
+                if with_active or has_dirty_segments(log, now_ms):
+                    self._waiting.append(Cleaning(log, now_ms, with_active))
         self._ends = ends
         if self._waiting:
             self._step()
@@ -84,10 +88,8 @@ class Housekeeping:
         if self._slices is None:
             if not self._waiting:
                 return
-            from stuntbroker.storage.compaction import Cleaning
-
-            self._log = self._waiting.pop()
-            self._slices = Cleaning(self._log, broker.clock.now_ms()).slices()
+            cleaning = self._waiting.pop()
+            self._log, self._slices = cleaning.log, cleaning.slices()
         assert self._log is not None
         exists = broker.topics.log(self._log.topic, self._log.index) is self._log
         is_done = True

@@ -74,8 +74,10 @@ class _SegmentsReplaced(Exception):
 class Cleaning:
     """One compaction pass over one log, run in bounded pieces by the iterator that `slices` returns."""
 
-    def __init__(self, log: PartitionLog, now_ms: int) -> None:
+    def __init__(self, log: PartitionLog, now_ms: int, with_active: bool = True) -> None:
+        """`with_active`: close the active segment first, if it is old enough, so that it is cleaned too."""
         self._points = log.points
+        self._with_active = with_active
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}
@@ -98,12 +100,9 @@ class Cleaning:
         log = self.log
         try:
             finish_compaction(log.disk, log.folder)
-            count = len(old_enough(log, self.now_ms))
-            if count == len(log.segments):
+            if self._with_active and len(old_enough(log, self.now_ms)) == len(log.segments):
                 log.roll()
-            stable = log.last_stable_offset
-            closed = log.segments[: min(count, len(log.segments) - 1)]
-            segments = [s for i, s in enumerate(closed) if log.segments[i + 1].base_offset <= stable]
+            segments = cleanable(log, self.now_ms)
             if not segments:
                 return
             self.first = segments[0]
@@ -332,16 +331,35 @@ def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
     )
 
 
+def cleanable(log: PartitionLog, now_ms: int | None = None) -> list[Segment]:
+    """Return the closed segments below the last stable offset that are old enough; None for `now_ms`: at any time."""
+    stable = log.last_stable_offset
+    old = log.segments if now_ms is None else old_enough(log, now_ms)
+    closed = old[: len(log.segments) - 1]
+    return [segment for index, segment in enumerate(closed) if log.segments[index + 1].base_offset <= stable]
+
+
 def may_need_cleaning(log: PartitionLog) -> bool:
-    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do now or later.
+    """Whether one of the three functions below may find something to do now or later.
 
     While this is true, a clock that a test advances runs the cleaner at every interval on the way.
     """
-    return log.config.compact and (_has_enough_dirty_bytes(log, log.size, True) or must_close(log))
+    return log.config.compact and (
+        _has_enough_dirty_bytes(log, log.size, True) or has_dirty_segments(log, None) or must_close(log)
+    )
+
+
+def has_dirty_segments(log: PartitionLog, now_ms: int | None) -> bool:
+    """Whether more than `min.cleanable.dirty.ratio` of what can be cleaned without the active segment is new: Kafka's rule."""
+    if not log.config.compact or log.config.is_internal_log or len(log.segments) == 1:
+        return False
+    size = sum(segment.size for segment in cleanable(log, now_ms))
+    dirty = size - log.clean_size
+    return dirty > 0 and dirty > size * log.config.min_cleanable_dirty_ratio
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
-    """Whether enough old data was appended since the last cleaning for another one.
+    """Whether enough old data was appended since the last cleaning to clean the active segment too.
 
     More than half of the old segments' bytes must be new, and more than DIRTY_MAX bytes; in a `quiet` log, to which nothing
     is written any more, DIRTY_MIN bytes are enough, unless the log keeps its history.

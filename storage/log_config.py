@@ -23,6 +23,7 @@ class LogConfig:
     delete: bool
     delete_retention_ms: int
     min_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
     log_append_time: bool
     max_message_bytes: int
     timestamp_after_ms_max: int

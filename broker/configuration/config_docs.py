@@ -63,8 +63,8 @@ TOPIC_DOCS: Final[dict[str, str]] = {
         "Origin of the timestamps: CreateTime keeps those of the producer, LogAppendTime replaces them with the time at which "
         "the broker appended the batch.",
     "min.cleanable.dirty.ratio":
-        "Share of not yet compacted bytes, 0 to 1, from which a log is cleaned. No effect here: a log is cleaned when more "
-        "than half of it is new.",
+        "Share of not yet compacted bytes in the closed segments, 0 to 1, above which they are cleaned. A log that nobody writes "
+        "to is also cleaned, with its active segment, when more than half of it and more than 1 KiB is new.",
     "min.compaction.lag.ms":
         "Milliseconds for which a record is safe from compaction. A segment is compacted only when its newest record, and that "
         "of every earlier segment, is older.",
@@ -163,8 +163,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "log.cleaner.delete.retention.ms":
         "Default of the topic property delete.retention.ms: age in milliseconds at which compaction removes a tombstone.",
     "log.cleaner.min.cleanable.ratio":
-        "Default of the topic property min.cleanable.dirty.ratio. No effect here: a log is cleaned when more than half of it "
-        "is new.",
+        "Default of the topic property min.cleanable.dirty.ratio: share of not yet compacted bytes above which a log is cleaned.",
     "log.cleanup.policy":
         "Default of the topic property cleanup.policy: delete, compact, or both with a comma.",
     "log.message.timestamp.type":

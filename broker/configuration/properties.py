@@ -264,7 +264,7 @@ _BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 500, not 15000: the internal logs stay small.
     "log.cleaner.backoff.ms": _long(500, 1),
     "log.cleaner.delete.retention.ms": _long(86_400_000),
-    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, DOUBLE).without_effect(),
+    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, DOUBLE),
     "log.cleanup.policy": _list("delete", POLICY),
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
     "log.retention.bytes": _long(-1, INT64_MIN),
@@ -382,7 +382,7 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
     "message.timestamp.before.max.ms": (_long(INT64_MAX), "log.message.timestamp.before.max.ms"),
     "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
-    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, DOUBLE).without_effect(), "log.cleaner.min.cleanable.ratio"),
+    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, DOUBLE), "log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
     "preallocate": (_bool(False).without_effect(), "log.preallocate"),

@@ -119,6 +119,7 @@ class Topics:
             min_compaction_lag_ms=INTERNAL_COMPACTION_LAG_MS
             if topic.is_internal
             else self.config_of(topic, "min.compaction.lag.ms"),
+            min_cleanable_dirty_ratio=self.config_of(topic, "min.cleanable.dirty.ratio"),
             is_internal_log=topic.is_internal,
             delete_retention_ms=0 if topic.is_internal else self.config_of(topic, "delete.retention.ms"),
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
@@ -126,7 +127,7 @@ class Topics:
             timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
             timestamp_before_ms_max=self.config_of(topic, "message.timestamp.before.max.ms"),
             # Unlike Kafka: other values of `compression.type`, and compression levels, have no effect; neither have the
-            # properties for flushing, indexing and preallocation of a log, for max.compaction.lag.ms and the cleanable ratio.
+            # properties for flushing, indexing and preallocation of a log, and for max.compaction.lag.ms.
             zstd=self.config_of(topic, "compression.type") == "zstd",
         )
 

@@ -42,6 +42,7 @@ LOG_DEFAULTS: dict[str, Any] = {
     "delete": True,
     "delete_retention_ms": 86_400_000,
     "min_compaction_lag_ms": 0,
+    "min_cleanable_dirty_ratio": 0.5,
     "log_append_time": False,
     "max_message_bytes": 1_048_588,
     "timestamp_after_ms_max": 3_600_000,
@@ -234,9 +235,9 @@ def compacted(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> Par
     return new_log(folder, disk, **{"compact": True, "delete": False} | config)
 
 
-def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
+def clean(log: PartitionLog, *, now: int = NOW_MS, with_active: bool = True) -> int:
     """Run a whole compaction; return the number of its slices."""
-    return sum(1 for _ in Cleaning(log, now).slices())
+    return sum(1 for _ in Cleaning(log, now, with_active).slices())
 
 
 def seen(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:

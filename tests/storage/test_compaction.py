@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from stuntbroker.protocol.batches.compression import decompress
 from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_header, read_records, seal
 from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, may_need_cleaning, needs_cleaning
+from stuntbroker.storage.compaction import (
+    DIRTY_MAX,
+    close_for_cleaning,
+    has_dirty_segments,
+    may_need_cleaning,
+    needs_cleaning,
+)
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import aborted_between
@@ -344,6 +350,34 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
     assert not needs_cleaning(log, False, NOW_MS)
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
+
+
+@pytest.mark.parametrize(("ratio", "is_cleaned"), [(0.01, True), (0.5, True), (0.99, False)])
+def test_small_closed_segments_are_cleaned_by_kafka_s_rule_without_the_active_one(
+    ratio: float, is_cleaned: bool, tmp_path: Path
+) -> None:
+    log = compacted(tmp_path / "t-0", min_cleanable_dirty_ratio=ratio, segment_bytes=100)
+    for _ in range(4):
+        put(log, batch([(b"k", b"x" * 30)]))
+    assert (len(log.segments), needs_cleaning(log, True, NOW_MS)) == (4, False)
+    assert has_dirty_segments(log, NOW_MS)  # Nothing is clean yet.
+    clean(log, with_active=False)
+    assert offsets(log) == [2, 3]
+    assert not has_dirty_segments(log, NOW_MS)
+
+    for _ in range(3):
+        put(log, batch([(b"k", b"x" * 30)]))
+    assert has_dirty_segments(log, NOW_MS) is is_cleaned is may_need_cleaning(log)
+
+
+def test_segments_behind_an_open_transaction_do_not_count_as_dirty(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", min_cleanable_dirty_ratio=0.0, segment_bytes=100)
+    put(log, batch([(b"k", b"open")], pid=1, epoch=0, seq=0, txn=True))
+    for _ in range(4):
+        put(log, batch([(b"k", b"x" * 30)]))
+    assert len(log.segments) > 3 and not has_dirty_segments(log, NOW_MS)
+    log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
+    assert has_dirty_segments(log, NOW_MS)
 
 
 def test_an_internal_log_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:

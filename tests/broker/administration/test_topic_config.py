@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.configuration.properties import ConfigError, check_topic_config
-from tests.kit.rig import running_rig
+from tests.kit.rig import running_rig, turn
 from tests.kit.valid_requests import TOPIC
 
 LAG = "min.compaction.lag.ms"
@@ -47,3 +47,15 @@ async def test_a_topic_is_compacted_only_after_min_compaction_lag_ms(data_dir: P
         for _ in range(10):
             rig.pass_time(590)
         assert sum(1 for _ in log.batches()) == 2
+
+
+async def test_a_small_log_is_compacted_while_it_is_written_when_its_segments_are_short(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
+        log = rig.log(TOPIC, 0)
+        for n in range(60):
+            log.append_record(b"%d" % (n % 2), b"x" * 100, rig.clock.ms)
+            await turn()
+            rig.pass_time(150)
+        rig.pass_time(590)
+        assert sum(1 for _ in log.batches()) < 10
