@@ -48,6 +48,17 @@ async def test_acls_are_kept_over_a_restart_and_a_rewritten_journal(tmp_path: Pa
             assert [each.resource_name for each in described.resources] == ["kept"]
 
 
+async def test_an_acl_is_listed_by_every_filter_that_it_matches_though_it_is_deleted_once(tmp_path: Path) -> None:
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        client = rig.client()
+        client.ask(CreateAclsRequest([of_alice(Resource.TOPIC, name, Operation.READ) for name in ("a", "b")]), 3)
+        of_a = DeleteAclsFilter(*ANYTHING[:1], "a", *ANYTHING[2:])
+        results = client.ask(DeleteAclsRequest([of_a, DeleteAclsFilter(*ANYTHING), of_a]), 3).filter_results
+        names = [[each.resource_name for each in result.matching_acls] for result in results]
+        assert names == [["a"], ["a", "b"], ["a"]]
+        assert client.ask(DescribeAclsRequest(*ANYTHING), 3).resources == []
+
+
 async def test_stored_acls_survive_a_restart_without_an_authorizer(tmp_path: Path) -> None:
     async with running_rig(tmp_path / "data", STANDARD) as rig:
         rig.client().ask(CreateAclsRequest([of_alice(Resource.TOPIC, "t", Operation.READ)]), 3)
