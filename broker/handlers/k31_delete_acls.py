@@ -46,7 +46,7 @@ def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsRe
         disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])
         return DeleteAclsResponse(0, [disabled] * len(body.filters))
     results = []
-    gone: dict[Acl, DeleteAclsMatchingAcl] = {}  # Listed by each filter that matches, as in Kafka.
+    deleted_acls: dict[Acl, DeleteAclsMatchingAcl] = {}  # Listed by each filter that matches, as in Kafka.
     for each in body.filters:
         wanted = AclFilter(*(getattr(each, name) for name in each.FIELDS))
         if unknown := unknown_field(wanted):
@@ -54,12 +54,12 @@ def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsRe
             results.append(DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, f"Unknown {what}.", []))
             continue
         deleted = []
-        deleted += [match for acl, match in gone.items() if wanted.matches(acl)]
-        yield ELEMENT_COST + len(gone) // 50
+        deleted += [match for acl, match in deleted_acls.items() if wanted.matches(acl)]
+        yield ELEMENT_COST + len(deleted_acls) // 50
         for acl in list(broker.acls):
             yield ELEMENT_COST // 2
-            if acl not in gone and wanted.matches(acl) and (match := _delete(broker, acl)) is not None:
-                gone[acl] = match
+            if acl not in deleted_acls and wanted.matches(acl) and (match := _delete(broker, acl)) is not None:
+                deleted_acls[acl] = match
                 deleted.append(match)
                 yield cost_of_change(broker.syncer is not None, 1)
         results.append(DeleteAclsFilterResult(ErrorCode.NONE, None, deleted))

@@ -148,10 +148,10 @@ def _refusal_of(address: str) -> str | None:
     if "/" in address:
         return "it is HOST:PORT, without a protocol or a path"
     if address.startswith("["):
-        host, bracket, rest = address[1:].partition("]")
-        if not bracket or rest[:1] not in ("", ":"):
+        host, bracket, after_bracket = address[1:].partition("]")
+        if not bracket or after_bracket[:1] not in ("", ":"):
             return "an IPv6 address with a port is [ADDRESS]:PORT"
-        colon, port = rest[:1], rest[1:].strip()
+        colon, port = after_bracket[:1], after_bracket[1:].strip()
     elif address.count(":") > 1:
         host, colon, port = address, "", ""
     else:
