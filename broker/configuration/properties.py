@@ -60,7 +60,7 @@ class Property(NamedTuple):
 
 def _number(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d+", text):  # int() would take underscores, too.
+        if not re.fullmatch(r"[+-]?\d{1,99}", text):  # int() takes underscores, and not thousands of digits.
             raise ConfigError(f"{text!r} is not a whole number")
         value = int(text)
         if not low <= value <= high:

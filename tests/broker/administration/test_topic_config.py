@@ -20,7 +20,8 @@ TAKEN: list[dict[str, str | None]] = [
 ]  # fmt: skip
 REFUSED: list[dict[str, str | None]] = [
     {"retention.bytes": str(-(2**63) - 1)}, {"retention.ms": "-2"}, {LAG: "-1"}, {LAG: "10", LAG_MAX: "9"},
-    {"local.retention.bytes": "-5"}, {"retention.ms": "1_000"}, {"retention.ms": ""}, {DIRTY: "0_5"}, {DIRTY: "1.5"},
+    {"local.retention.bytes": "-5"}, {"retention.ms": "1_000"}, {"retention.ms": ""},
+    {"retention.ms": "9" * 5_000}, {DIRTY: "0_5"}, {DIRTY: "1.5"},
 ]  # fmt: skip
 
 
