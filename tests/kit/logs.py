@@ -26,6 +26,7 @@ from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.recovery import recover
 
 NOW_MS = 1_700_000_000_000
@@ -255,3 +256,15 @@ def dirty(
     for n in range(count):
         log.append_record(b"id-%d" % (n % ids), b"%08d" % n + b"x" * 90, NOW_MS)
     return log
+
+
+def facts_of(producers: ProducerStates) -> dict[int, dict[str, object]]:
+    """Return all that is known of each producer. A compiled class has no `__slots__` to read."""
+    return {
+        producer_id: {
+            name: value
+            for name in dir(producer)
+            if not name.startswith("_") and not callable(value := getattr(producer, name))
+        }
+        for producer_id, producer in producers.producers.items()
+    }

@@ -12,7 +12,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from tests.kit.logs import NOW_MS, OK, batch, killed, new_log
+from tests.kit.logs import NOW_MS, OK, batch, facts_of, killed, new_log
 
 producers = st.integers(0, 1)
 epochs = st.integers(0, 2)
@@ -32,7 +32,7 @@ steps = st.one_of(
 
 def facts(states: ProducerStates) -> object:
     return (
-        {key: [getattr(each, name) for name in each.__slots__] for key, each in states.producers.items()},
+        facts_of(states),
         list(states.open_txns.items()),
         states.unresolved_batches,
     )

@@ -18,7 +18,7 @@ from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.turn import Turn
-from tests.kit.logs import NOW_MS, batch, killed, new_log
+from tests.kit.logs import NOW_MS, batch, facts_of, killed, new_log
 
 
 def refuse_faults(fault: Exception) -> None:
@@ -28,7 +28,7 @@ def refuse_faults(fault: Exception) -> None:
 def facts(log: PartitionLog) -> list[Any]:
     return [
         [[getattr(each, name) for name in FIELDS] for each in log.segments],
-        {key: [getattr(each, name) for name in each.__slots__] for key, each in log.producers.producers.items()},
+        facts_of(log.producers),
         (list(log.producers.open_txns.items()), log.aborted, log.next_offset),
         [Path(f"{each.path}.log").read_bytes() for each in log.segments],
     ]

@@ -20,6 +20,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
 from tests.kit.disk_rig import Disk
+from tests.kit.logs import facts_of
 from tests.kit.rig import Client, Rig, decode, frame, running_rig
 
 STEPS = 150
@@ -66,10 +67,7 @@ class Twin:
         for name in TOPICS:
             for log in self.rig.logs(name):
                 log.flush_buffered()
-                producers = {
-                    key: [getattr(each, slot) for slot in each.__slots__]
-                    for key, each in log.producers.producers.items()
-                }
+                producers = facts_of(log.producers)
                 data = b"".join(bytes(data) for _, data in log.batches())
                 actual.append(
                     (name, log.index, data, producers, log.producers.open_txns, log.producers.unresolved_batches)
