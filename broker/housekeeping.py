@@ -79,9 +79,10 @@ class Housekeeping:
 
     def clean_wanted_at_ms(self) -> int | None:
         """Return the monotonic ms before which `clean` has nothing to do; None: nothing until a client writes."""
-        from stuntbroker.storage.compaction import may_need_cleaning
+        from stuntbroker.storage.compaction import cleaning_due_ms
 
-        return 0 if any(may_need_cleaning(log) for log in self._logs() if log.size) else None
+        now_ms = self.broker.clock.now_ms()
+        return self._earliest_ms(cleaning_due_ms(log, now_ms) for log in self._logs() if log.size)
 
     def _step(self) -> None:
         broker = self.broker

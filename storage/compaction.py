@@ -339,14 +339,17 @@ def cleanable(log: PartitionLog, now_ms: int | None = None) -> list[Segment]:
     return [segment for index, segment in enumerate(closed) if log.segments[index + 1].base_offset <= stable]
 
 
-def may_need_cleaning(log: PartitionLog) -> bool:
-    """Whether one of the three functions below may find something to do now or later.
+def cleaning_due_ms(log: PartitionLog, now_ms: int) -> int | None:
+    """Return from when on one of the functions below finds something to do, if nobody writes; None: never.
 
-    While this is true, a clock that a test advances runs the cleaner at every interval on the way.
+    A clock that a test advances need not run the cleaner before.
     """
-    return log.config.compact and (
-        _has_enough_dirty_bytes(log, log.size, True) or has_dirty_segments(log, None) or must_close(log)
-    )
+    if must_close(log) or has_dirty_segments(log, now_ms) or needs_cleaning(log, True, now_ms):
+        return now_ms
+    if not ((log.config.compact and _has_enough_dirty_bytes(log, log.size, True)) or has_dirty_segments(log, None)):
+        return None
+    ages_ms = (segment.newest_ms + log.config.min_compaction_lag_ms for segment in log.segments)
+    return min((due_ms for due_ms in ages_ms if due_ms > now_ms), default=now_ms)
 
 
 def has_dirty_segments(log: PartitionLog, now_ms: int | None) -> bool:
@@ -388,4 +391,6 @@ def close_for_cleaning(log: PartitionLog) -> None:
 def must_close(log: PartitionLog) -> bool:
     """Whether `close_for_cleaning` would close the active segment."""
     active = log.active.size
-    return log.config.is_internal_log and active > DIRTY_MAX and active > (log.size - active) // 2
+    return (
+        log.config.compact and log.config.is_internal_log and active > DIRTY_MAX and active > (log.size - active) // 2
+    )

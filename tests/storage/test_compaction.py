@@ -18,9 +18,9 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import (
     DIRTY_MAX,
+    cleaning_due_ms,
     close_for_cleaning,
     has_dirty_segments,
-    may_need_cleaning,
     needs_cleaning,
 )
 from stuntbroker.storage.marker import new_marker
@@ -344,10 +344,10 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     assert not needs_cleaning(log, True, NOW_MS)
     for n in range(39):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert not needs_cleaning(log, True, NOW_MS) and not may_need_cleaning(log)
+    assert not needs_cleaning(log, True, NOW_MS) and cleaning_due_ms(log, NOW_MS) is None
     for n in range(3):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
+    assert needs_cleaning(log, True, NOW_MS) and cleaning_due_ms(log, NOW_MS) == NOW_MS
     assert not needs_cleaning(log, False, NOW_MS)
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
 
@@ -367,7 +367,7 @@ def test_small_closed_segments_are_cleaned_by_kafka_s_rule_without_the_active_on
 
     for _ in range(3):
         put(log, batch([(b"k", b"x" * 30)]))
-    assert has_dirty_segments(log, NOW_MS) is is_cleaned is may_need_cleaning(log)
+    assert has_dirty_segments(log, NOW_MS) is is_cleaned is (cleaning_due_ms(log, NOW_MS) == NOW_MS)
 
 
 def test_segments_behind_an_open_transaction_do_not_count_as_dirty(tmp_path: Path) -> None:
@@ -387,10 +387,10 @@ def test_an_internal_log_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path
         if n % 1_000 == 999:
             close_for_cleaning(log)
     assert log.size < DIRTY_MAX and len(log.segments) == 1 and not needs_cleaning(log, True, NOW_MS)
-    assert not may_need_cleaning(log)
+    assert cleaning_due_ms(log, NOW_MS) is None
     for n in range(3_000):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, True, NOW_MS) and may_need_cleaning(log)
+    assert needs_cleaning(log, True, NOW_MS) and cleaning_due_ms(log, NOW_MS) == NOW_MS
 
 
 def test_a_busy_internal_log_stays_within_a_fixed_size_plus_the_records_within_the_lag(tmp_path: Path) -> None:
@@ -452,6 +452,7 @@ def test_a_log_within_the_compaction_lag_gets_no_new_segments_from_a_compaction(
     for n in range(40):
         log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
     assert not needs_cleaning(log, True, NOW_MS + LAG_MS - 1)
+    assert cleaning_due_ms(log, NOW_MS) == NOW_MS + LAG_MS
     clean(log, now=NOW_MS + LAG_MS - 1)
     assert (len(log.segments), len(offsets(log))) == (1, 40)
     assert needs_cleaning(log, True, NOW_MS + LAG_MS)
