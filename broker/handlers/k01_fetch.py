@@ -175,8 +175,8 @@ class _Fetch:
         """Whether the request is being read in slices."""
         self._is_over = False
         """Whether `max_wait_ms` has passed: the next read is the response, however small."""
-        self._unknown_at_first: int | None = None
-        """How many partitions the first read found unknown, or not permitted; None before it."""
+        self._unknown_at_first: set[Key] | None = None
+        """The partitions that the first read found unknown, or not permitted; None before it."""
         self._is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
         """Whether the request is read in slices, so that other requests are served meanwhile."""
 
@@ -248,7 +248,8 @@ class _Fetch:
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue
             if topic is None or not 0 <= index < len(topic.partitions):
-                error = unknown_topic(by_id=topic is None and self.version >= IDS_FROM)
+                by_id = topic is None and self.version >= IDS_FROM and not self._was_found(key)
+                error = unknown_topic(by_id)
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
             error = refusal or (OK if at_node is None else at_node.error(topic, index))
@@ -278,9 +279,9 @@ class _Fetch:
             is_due |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
         if self._unknown_at_first is None:
-            self._unknown_at_first = len(unknown)
+            self._unknown_at_first = {key for key, _ in unknown}
         # A partition that is unknown from the start does not end the wait for the others, but one that was deleted since does.
-        is_due |= not answered or len(unknown) > self._unknown_at_first
+        is_due |= not answered or any(key not in self._unknown_at_first for key, _ in unknown)
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         if not (self._is_over or is_due or size >= min(body.min_bytes, bytes_max) or body.max_wait_ms <= 0):
@@ -304,6 +305,12 @@ class _Fetch:
             at_node.show_endpoints(response)
         return response, logs
 
+    def _was_found(self, key: Key) -> bool:
+        """Return whether a partition that is unknown now was known before, to this request or in its session."""
+        if self._unknown_at_first is not None and key not in self._unknown_at_first:
+            return True
+        return self.session is not None and key in self.session.partitions and self.session.partitions[key].was_found
+
     def _has_changes(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
         """Return whether the response must include the partition; record in the session what the response reports."""
         known = session.partitions.get(key)
@@ -323,6 +330,8 @@ class _Fetch:
         known.high_watermark, known.last_stable_offset, known.log_start_offset = now
         if data.error_code:
             known.high_watermark = -2  # Repeat the error in every response until it is gone.
+        else:
+            known.was_found = True
         return True
 
     # --- waiting

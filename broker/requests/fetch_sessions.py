@@ -15,13 +15,15 @@ INITIAL_EPOCH: Final = 0
 class FetchedPartition:
     """Session state of one partition: what is fetched, and the offsets of the last response."""
 
-    __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "fetch_partition")
+    __slots__ = ("fetch_partition", "high_watermark", "last_stable_offset", "log_start_offset", "was_found")
 
     def __init__(self, fetch_partition: Any) -> None:
         self.fetch_partition = fetch_partition
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.was_found = False
+        """Whether a response has had the partition without an error."""
 
 
 Key = tuple[Any, int]

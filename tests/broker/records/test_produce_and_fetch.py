@@ -325,6 +325,29 @@ async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> 
         assert first(reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_a_topic_that_was_fetched_by_its_id_before_it_was_deleted_is_an_unknown_topic_and_not_an_unknown_id(
+    data_dir: Path,
+) -> None:
+    async with running_rig(data_dir) as rig:
+        topic_id = rig.topic(TOPIC).id
+        waiting, in_session, late = (rig.client() for _ in range(3))
+        wanted = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
+        waiting.feed(frame(fetch(topics=[wanted]), 13))
+        first_fetch = fetch(topics=[wanted], max_wait_ms=0, session_epoch=0)
+        session_id = in_session.ask(first_fetch, 13).session_id
+        rig.client().ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
+        await turn()
+        (answer,) = waiting.answers()
+        answers = [decode(answer, 1, 13)]
+        for epoch in (1, 2):
+            request = fetch(topics=[], max_wait_ms=0, session_id=session_id, session_epoch=epoch)
+            answers.append(in_session.ask(request, 13))
+        codes = [each.responses[0].partitions[0].error_code for each in answers]
+        assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
+        never_found = late.ask(fetch(topics=[wanted], max_wait_ms=0), 13).responses[0].partitions[0]
+        assert never_found.error_code == Code.UNKNOWN_TOPIC_ID
+
+
 @pytest.mark.parametrize("wanted", [("nosuch", 0), (TOPIC, 7)])
 async def test_an_unknown_partition_does_not_end_the_wait_for_others_and_is_answered_at_once_alone(
     wanted: tuple[str, int], data_dir: Path
