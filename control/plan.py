@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control.nodes import RUNNING, change_node, known_node, move, nodes, read_move, read_node_change
@@ -10,6 +9,7 @@ from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError, check_n
 from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
 from stuntbroker.control.rules.points import POINTS, START
 from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
+from stuntbroker.control.rules.wildcards import matches_pattern
 from stuntbroker.control.seed import is_already_seeded, read_seed, seed, wait_until_durable
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _seeds_of_topics(control: Control, rule: dict[str, Any]) -> list[dict[str, A
     if "*" not in pattern and "?" not in pattern:
         return [rule]
     names = [
-        topic.name for topic in control.broker.topics if not topic.is_internal and fnmatchcase(topic.name, pattern)
+        topic.name for topic in control.broker.topics if not topic.is_internal and matches_pattern(topic.name, pattern)
     ]
     if not names:
         raise FaultError(f"there is no topic {pattern!r}", "create a topic first, for example with --topic orders")

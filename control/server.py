@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -153,6 +154,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to the application, or refuse it."""
+        from starlette.requests import ClientDisconnect
         from starlette.responses import RedirectResponse, Response
 
         from stuntbroker.control.http.operations import problem_response
@@ -173,7 +175,8 @@ class Guard:
         elif self._token and not self._is_right(_token_of(headers, host)):
             hint = "send the header Authorization: Bearer TOKEN, with the token of --control-token or of the ready line"
             refusal = problem_response(401, "the token is missing or wrong", hint)
-        await (self._app if refusal is None else refusal)(scope, receive, send)
+        with suppress(ClientDisconnect):  # A client that leaves is no fault.
+            await (self._app if refusal is None else refusal)(scope, receive, send)
 
     def _is_right(self, token: bytes) -> bool:
         return hmac.compare_digest(token, self._token.encode())

@@ -346,7 +346,8 @@ def cleaning_due_ms(log: PartitionLog, now_ms: int) -> int | None:
     """
     if must_close(log) or has_dirty_segments(log, now_ms) or needs_cleaning(log, True, now_ms):
         return now_ms
-    if not ((log.config.compact and _has_enough_dirty_bytes(log, log.size, True)) or has_dirty_segments(log, None)):
+    will_be_enough = log.config.compact and _has_enough_dirty_bytes(log, _stable_size(log, log.segments), True)
+    if not (will_be_enough or has_dirty_segments(log, None)):
         return None
     ages_ms = (segment.newest_ms + log.config.min_compaction_lag_ms for segment in log.segments)
     return min((due_ms for due_ms in ages_ms if due_ms > now_ms), default=now_ms)
@@ -367,9 +368,14 @@ def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
     More than half of the old segments' bytes must be new, and more than DIRTY_MAX bytes; in a `quiet` log, to which nothing
     is written any more, DIRTY_MIN bytes are enough, unless the log keeps its history.
     """
-    return log.config.compact and _has_enough_dirty_bytes(
-        log, sum(segment.size for segment in old_enough(log, now_ms)), quiet
-    )
+    return log.config.compact and _has_enough_dirty_bytes(log, _stable_size(log, old_enough(log, now_ms)), quiet)
+
+
+def _stable_size(log: PartitionLog, segments: list[Segment]) -> int:
+    """Return the size of those of the log's first segments that end at or below the last stable offset."""
+    ends = [*(segment.base_offset for segment in log.segments[1 : len(segments) + 1]), log.next_offset]
+    stable = log.last_stable_offset
+    return sum(segment.size for segment, end in zip(segments, ends, strict=False) if end <= stable)
 
 
 def _has_enough_dirty_bytes(log: PartitionLog, size: int, quiet: bool) -> bool:

@@ -454,9 +454,8 @@ class PartitionLog(SegmentedLog):
             self._roll()
 
     def _write_snapshot(self) -> None:
-        path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
         self._passing("snapshot.write.before")
-        self.disk.replace_file(path, self.producers.snapshot())
+        self.disk.replace_file(f"{self.folder}/{segment_name(self.next_offset)}.snapshot", self.producers.snapshot())
         self._passing("snapshot.write.after")
 
     # --- deleting records
@@ -478,6 +477,7 @@ class PartitionLog(SegmentedLog):
         """Delete the first segment."""
         self._passing("segment.delete.before")
         segment = self.segments.pop(0)
+        self.clean_size = max(0, self.clean_size - segment.size)  # What is clean comes first.
         segment.delete()
         self._passing("segment.delete.after")
 

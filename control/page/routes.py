@@ -57,7 +57,7 @@ class Page:
             Route("/", self._index),
             Route("/page/events", self._events),
             Route("/page/transactions/{id:text}", self._transaction),
-            Route("/page/partitions/{topic}/{index:int}", self._partition),
+            Route("/page/partitions/{topic}/{index}", self._partition),
             Route("/page/{asset}", self._asset),
             Route("/page/do/{what}", self._do, methods=["POST"]),
         ]
@@ -102,12 +102,13 @@ class Page:
         return self._html("transaction.html", **shown)
 
     async def _partition(self, request: Request) -> Response:
-        topic, index = request.path_params["topic"], request.path_params["index"]
+        topic, number = request.path_params["topic"], request.path_params["index"]
+        index = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else -1
         text = request.query_params.get("offset", "")
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
         shown = views.partition(self._host, topic, index, offset)
         if shown is None:
-            return self._html("missing.html", 404, what=f"There is no partition {topic}-{index} in this broker.")
+            return self._html("missing.html", 404, what=f"There is no partition {topic}-{number} in this broker.")
         return self._html("partition.html", **shown)
 
     async def _asset(self, request: Request) -> Response:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.requests.plain_messages import Plain
+from stuntbroker.control.rules.wildcards import matches_pattern
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import OF_TRANSACTION
@@ -180,7 +180,7 @@ def matches(match: Mapping[str, Any], subject: Subject) -> bool:
         elif name == "partition":
             if wanted not in subject.partitions():
                 return False
-        elif not any(fnmatchcase(text, wanted) for text in subject.texts(name)):
+        elif not any(matches_pattern(text, wanted) for text in subject.texts(name)):
             return False
     return True
 
@@ -274,7 +274,9 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
             raise FaultError("match.api names no API", "leave it out for all of them")
         keys = set()
         for name in names:
-            named = {key for api, key in API_NAMES.items() if isinstance(name, str) and fnmatchcase(api, name.lower())}
+            named = {
+                key for api, key in API_NAMES.items() if isinstance(name, str) and matches_pattern(api, name.lower())
+            }
             if not named:
                 raise FaultError(
                     f"there is no API {name!r}", "use Kafka's names: EndTxn, Produce, AddPartitionsToTxn ..."
@@ -294,7 +296,7 @@ def check_place(match: Mapping[str, Any], listeners: Mapping[str, Versions], nod
     `listeners`: name -> the versions that it serves.
     """
     pattern = match.get("listener", "*")
-    reached = [versions for name, versions in listeners.items() if fnmatchcase(name, pattern)]
+    reached = [versions for name, versions in listeners.items() if matches_pattern(name, pattern)]
     if not reached:
         raise FaultError(f"there is no listener {pattern!r}", f"there is {', '.join(sorted(listeners))}")
     if match.get("node") not in (None, *nodes):

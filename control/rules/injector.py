@@ -33,6 +33,7 @@ from stuntbroker.protocol.messages.init_producer_id_response import InitProducer
 from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.requests.router import Handler
     from stuntbroker.broker.services import (
         Asking,
@@ -96,17 +97,25 @@ def fields_of(request: Asking[RequestPorts], body: Any) -> Plain:
 
 def subject_of(request: Asking[RequestPorts], fields: Plain, version: int) -> Subject:
     """Return the properties of a request that rules match; topics given by id get their names."""
-    for name, value in fields.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
-            named = []
-            for each in value:
-                by_id = request.broker.topics.by_id
-                topic = by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
-                named.append({**each, "topic": topic.name} if topic is not None else each)
-            fields = {**fields, name: named}
-            break
+    fields = _with_names(request.broker.topics, fields)
     listener = request.listener
     return Subject(request.route.key, version, request.client_id, listener.name, fields, listener.node_id)
+
+
+def _with_names(topics: Topics, fields: Plain) -> Plain:
+    """Return the fields with the names of topics that are given by id, as in the groups of OffsetFetch."""
+    for name, value in fields.items():
+        if not (isinstance(value, list) and value and isinstance(value[0], dict)):
+            continue
+        if "topic_id" in value[0]:
+            named = []
+            for each in value:
+                topic = topics.by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
+                named.append({**each, "topic": topic.name} if topic is not None else each)
+            return {**fields, name: named}
+        if name == "groups":
+            return {**fields, name: [_with_names(topics, each) for each in value]}
+    return fields
 
 
 def places_of(broker: Places) -> tuple[dict[str, Versions], set[int]]:

@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, get_args
 
@@ -40,6 +39,7 @@ from stuntbroker.control.rules.points import (
     START,
 )
 from stuntbroker.control.rules.rule_ids import RuleIds
+from stuntbroker.control.rules.wildcards import matches_pattern
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
 from stuntbroker.coordinator.state import COMPLETION, Txn
 from stuntbroker.protocol.api_keys import APIS
@@ -151,7 +151,7 @@ def read_stop(id_: str, point: str, rule: Any) -> Stop:
         raise FaultError(f"{action} is not possible at {point}", f"possible: {', '.join(known.actions)}")
     match = read_match(part_of(rule, "match", set(known.match)))
     check_text(match, "match", "request")
-    if not any(fnmatchcase(name, match.get("request", "*")) for name in COORDINATOR_REQUESTS):
+    if not any(matches_pattern(name, match.get("request", "*")) for name in COORDINATOR_REQUESTS):
         hint = f"the coordinator has {', '.join(COORDINATOR_REQUESTS)}"
         raise FaultError(f"there is no request {match['request']!r}", hint)
     if known.apis:
@@ -335,7 +335,7 @@ class Stops:
     def on_storage_point(self, point: str, topic: str, partition: int) -> None:
         """Apply the stops at a point of disk writes (`storage.points.OnPass`). A kill loses appends that are not written yet."""
         for stop in list(self.stops.values()):
-            if stop.point != point or not fnmatchcase(topic, stop.match.get("topic", "*")):
+            if stop.point != point or not matches_pattern(topic, stop.match.get("topic", "*")):
                 continue
             if stop.match.get("partition", partition) == partition and stop.fires():
                 if stop.action == KILL:
@@ -412,7 +412,7 @@ class Stops:
                     text = {"transactional_id": transactional_id, "request": request}.get(
                         name, place[0] if place else ""
                     )
-                    if not fnmatchcase(text, wanted):
+                    if not matches_pattern(text, wanted):
                         return False
             return True
 

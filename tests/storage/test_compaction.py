@@ -380,6 +380,30 @@ def test_segments_behind_an_open_transaction_do_not_count_as_dirty(tmp_path: Pat
     assert has_dirty_segments(log, NOW_MS)
 
 
+def test_deleted_segments_no_longer_count_as_clean(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", segment_bytes=4_000)
+    for n in range(40):
+        put(log, batch([(b"%d" % n, b"x" * 500)]))
+    clean(log)
+    log.roll()
+    log.log_start_offset = log.next_offset
+    log.drop_below_start()
+    assert log.clean_size == log.size == 0
+    for _ in range(20):
+        put(log, batch([(b"same", b"y" * 500)]))
+    assert needs_cleaning(log, True, NOW_MS) and has_dirty_segments(log, NOW_MS)
+
+
+def test_what_an_open_transaction_protects_needs_no_cleaning(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"k", b"open")], pid=1, epoch=0, seq=0, txn=True))
+    for _ in range(20):
+        put(log, batch([(b"k", b"x" * 500)]))
+    assert not needs_cleaning(log, True, NOW_MS) and cleaning_due_ms(log, NOW_MS) is None
+    log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
+    assert needs_cleaning(log, True, NOW_MS)
+
+
 def test_an_internal_log_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0", is_internal_log=True)
     for n in range(5_000):

@@ -330,7 +330,7 @@ async def test_a_topic_that_was_fetched_by_its_id_before_it_was_deleted_is_an_un
 ) -> None:
     async with running_rig(data_dir) as rig:
         topic_id = rig.topic(TOPIC).id
-        waiting, in_session, late = (rig.client() for _ in range(3))
+        waiting, in_session, newcomer = (rig.client() for _ in range(3))
         wanted = FetchTopic(topic_id=topic_id, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
         waiting.feed(frame(fetch(topics=[wanted]), 13))
         first_fetch = fetch(topics=[wanted], max_wait_ms=0, session_epoch=0)
@@ -344,7 +344,7 @@ async def test_a_topic_that_was_fetched_by_its_id_before_it_was_deleted_is_an_un
             answers.append(in_session.ask(request, 13))
         codes = [each.responses[0].partitions[0].error_code for each in answers]
         assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
-        never_found = late.ask(fetch(topics=[wanted], max_wait_ms=0), 13).responses[0].partitions[0]
+        never_found = newcomer.ask(fetch(topics=[wanted], max_wait_ms=0), 13).responses[0].partitions[0]
         assert never_found.error_code == Code.UNKNOWN_TOPIC_ID
 
 

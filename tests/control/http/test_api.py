@@ -273,6 +273,26 @@ def test_what_is_no_http_is_an_event_in_the_log_of_the_broker_and_no_line_of_a_l
     assert "control_request_failed" in [event["event"] for event in events]
 
 
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_event_in_the_log() -> None:
+    with serving("--control", "--log-format", "json") as broker:
+        control = control_of(broker)["control"]
+        address = parse_address(control.removeprefix("http://"))
+        for path in ("/v1/faults", "/page/do/clock"):
+            with socket.create_connection(address) as client:
+                head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
+                client.sendall(head.encode() + b"{")
+        Api(control).get("/v1/clock")
+        _, _, log = broker.end()
+    assert "control_request" not in log
+
+
+def test_a_partition_of_thousands_of_digits_is_not_found(api: Api) -> None:
+    connection = http.client.HTTPConnection(api.address, timeout=10)
+    connection.request("GET", f"/page/partitions/t/{'9' * 5_000}")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
 def test_a_given_token_is_required_even_on_loopback_and_not_printed() -> None:
     with serving("--control", "--control-token", "secret") as broker:
         ready = control_of(broker)

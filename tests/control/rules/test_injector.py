@@ -20,6 +20,11 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
 from tests.kit.transactions.two_calls import begin, end
@@ -41,6 +46,19 @@ def end_request(given: Any) -> EndTxnRequest:
 def client(rig: Rig) -> Client:
     rig.topic("t")
     return rig.client()
+
+
+@pytest.mark.parametrize("version", [8, 10])
+async def test_a_topic_matches_by_its_name_in_the_groups_of_offset_fetch_too(
+    version: int, rig: Rig, control: Control
+) -> None:
+    topic, other = rig.topic(TOPIC), rig.topic("other")
+    client = rig.client()
+    fault = control.injector.add(rule("OffsetFetch", topic=TOPIC, error="NOT_COORDINATOR"))
+    for each, matched in ((other, 0), (topic, 1)):
+        topics = [OffsetFetchRequestTopics(each.name, each.id, [0])]
+        client.feed(frame(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=topics)]), version))
+        assert (len(client.answers()), fault.matched) == (1, matched)
 
 
 # --- made answers
