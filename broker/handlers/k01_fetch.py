@@ -5,7 +5,7 @@ v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add fields th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
@@ -64,6 +64,7 @@ IDS_FROM: Final = TOPIC_IDS_FROM[KEY]
 OK = ErrorCode.NONE
 Read = tuple["FetchResponse | None", list[PartitionLog]]
 """The response, or None if there are too few bytes and time is left to wait for more; and the logs that were read."""
+NOTHING: Final[Set[Any]] = frozenset()
 PARTITIONS_AT_ONCE: Final = 500
 """A request for more partitions is read in slices."""
 PARTITIONS_PER_STEP: Final = 50
@@ -175,7 +176,7 @@ class _Fetch:
         """Whether the request is being read in slices."""
         self._is_over = False
         """Whether `max_wait_ms` has passed: the next read is the response, however small."""
-        self._unknown_at_first: set[Key] | None = None
+        self._unknown_at_first: Set[Key] | None = None
         """The partitions that the first read found unknown, or not permitted; None before it."""
         self._is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
         """Whether the request is read in slices, so that other requests are served meanwhile."""
@@ -278,10 +279,7 @@ class _Fetch:
                 at_node.show_leader(topic, data)
             is_due |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
-        if self._unknown_at_first is None:
-            self._unknown_at_first = {key for key, _ in unknown}
-        # A partition that is unknown from the start does not end the wait for the others, but one that was deleted since does.
-        is_due |= not answered or any(key not in self._unknown_at_first for key, _ in unknown)
+        is_due |= not answered or self._has_newly_unknown(unknown)
         # Unknown topics and partitions come last: first unknown topic ids, then the others.
         answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         if not (self._is_over or is_due or size >= min(body.min_bytes, bytes_max) or body.max_wait_ms <= 0):
@@ -304,6 +302,13 @@ class _Fetch:
         if at_node is not None:
             at_node.show_endpoints(response)
         return response, logs
+
+    def _has_newly_unknown(self, unknown: list[tuple[Key, PartitionData]]) -> bool:
+        """Return whether a partition is unknown that the first read has found: then the others are not waited for any longer."""
+        if self._unknown_at_first is None:
+            self._unknown_at_first = {key for key, _ in unknown} if unknown else NOTHING
+            return False
+        return bool(unknown) and any(key not in self._unknown_at_first for key, _ in unknown)
 
     def _was_found(self, key: Key) -> bool:
         """Return whether a partition that is unknown now was known before, to this request or in its session."""

@@ -32,12 +32,12 @@ _E = ErrorCode
 class _Retries(NamedTuple):
     """After which errors in the response to a request aiokafka tries again."""
 
-    itself: frozenset[ErrorCode]
+    handled: frozenset[ErrorCode]
     """aiokafka knows what to do after these."""
     replaced: dict[int, ErrorCode]
-    """Error -> the one that stands for it."""
-    other: ErrorCode
-    """Stands for every other error after which Kafka's own consumer tries again."""
+    """Error -> the one that aiokafka gets instead."""
+    default: ErrorCode
+    """What aiokafka gets instead of every other error after which Kafka's own consumer tries again."""
 
 
 _RETRIES: Final[dict[type, _Retries]] = {
@@ -75,8 +75,8 @@ def retriable_code(request: Any, code: int) -> int:
     """Return the error code of a response to aiokafka's request, in a form with which aiokafka tries again where it should."""
     for kind, retries in _RETRIES.items():
         if isinstance(request, kind):
-            is_given_up = code in RETRIABLE and code not in retries.itself
-            return retries.replaced.get(code, retries.other if is_given_up else code)
+            is_given_up = code in RETRIABLE and code not in retries.handled
+            return retries.replaced.get(code, retries.default if is_given_up else code)
     return code
 
 

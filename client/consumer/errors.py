@@ -60,8 +60,6 @@ _CLASSES: Final[dict[int, type[FatalError]]] = dict.fromkeys(
     InvalidConfigurationError,
 )
 """Classes of errors that no producer gets."""
-
-
 _NO_METADATA: Final = "Unable to get cluster metadata over all known brokers"
 """Text of an error of aiokafka after which the same call may succeed."""
 

@@ -80,7 +80,7 @@ class RetriableError(ProducerError):
 
 
 class OperationTimedOutError(RetriableError, KafkaTimeoutError):  # type: ignore[misc]
-    """The call took longer than `max_block_ms`; a consumer's, than its own time-out.
+    """The call took longer than its time-out, which is `max_block_ms` for a producer.
 
     `commit_transaction`, `abort_transaction`, `init_transactions`, `join_transaction` and `complete_transaction` continue in
     the background: repeat the same call, and no other. Any other call was cancelled.

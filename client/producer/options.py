@@ -151,7 +151,7 @@ def _refusal_of(address: str) -> str | None:
         host, bracket, after_bracket = address[1:].partition("]")
         if not bracket or after_bracket[:1] not in ("", ":"):
             return "an IPv6 address with a port is [ADDRESS]:PORT"
-        colon, port = after_bracket[:1], after_bracket[1:].strip()
+        colon, port = after_bracket[:1], after_bracket[1:]
     elif address.count(":") > 1:
         host, colon, port = address, "", ""
     else:

@@ -171,6 +171,21 @@ async def test_a_call_that_has_no_response_in_time_may_be_repeated(stuntbroker: 
         assert await consumer.end_offsets([TopicPartition("in", 0)]) == {TopicPartition("in", 0): 0}
 
 
+async def test_metadata_that_no_broker_gives_may_be_asked_for_again(stuntbroker: Broker) -> None:
+    async with reading(stuntbroker, request_timeout_ms=500) as consumer:
+        broken = await asyncio.to_thread(stuntbroker.faults.add, "Metadata", close=True)
+        with pytest.raises(RetriableError):
+            await consumer.topics()
+        await asyncio.to_thread(broken.remove)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert await consumer.topics() == {"in"}
+                    break
+                except RetriableError:
+                    continue
+
+
 async def test_codes_of_kafka_that_aiokafka_lacks_decide_in_calls_too(stuntbroker: Broker) -> None:
     async with reading(stuntbroker) as consumer:
         await asyncio.to_thread(stuntbroker.faults.add, "OffsetCommit", error="FENCED_INSTANCE_ID", times=1)

@@ -66,7 +66,7 @@ class FaultyWire:
             patched.setattr(AIOKafkaConnection, "_handle_frame", handle)
             yield
 
-    def fault_of(self, request: Message) -> Fault | None:
+    def next_fault(self, request: Message) -> Fault | None:
         name = name_of(request)
         self.counts[name] += 1
         return self._script(name, self.counts[name])
@@ -97,7 +97,7 @@ class _Writer:
             start = skip_tags(frame, start)
         module = import_module(f"stuntbroker.protocol.messages.{APIS[key].module}_request")
         request = getattr(module, f"{APIS[key].name}Request").decode(bytes(frame), version, start)
-        fault = self._faults.fault_of(request)
+        fault = self._faults.next_fault(request)
         if fault is None:
             self._writer.write(frame)
             return
