@@ -3,9 +3,9 @@
     from stuntbroker.client import TransactionalConsumer, TransactionalProducer
 
 Applications use the transactional producer and consumer for asyncio (packages `producer`, `consumer`) or their twins for
-threads (`blocking`). The command line and the pipeline use `commands`, which has a blocking call for each operation. Directly
-in this folder is what several of them share. The clients depend on the protocol, not on our broker, so that they work against
-Apache Kafka too.
+threads (`blocking`); all of them use the package `connections`. The command line and the pipeline use `commands`, which has a
+blocking call for each operation. Directly in this folder is what several of them share. The clients depend on the protocol,
+not on our broker, so that they work against Apache Kafka too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from stuntbroker.client.connections.connections import Connections
     from stuntbroker.client.consumer.consumer import TransactionalConsumer
     from stuntbroker.client.prepared_state import PreparedTxnState
     from stuntbroker.client.producer.batches import RecordFuture, RecordMetadata
-    from stuntbroker.client.producer.connections import Connections
     from stuntbroker.client.producer.coordination import GroupMetadata
-    from stuntbroker.client.producer.errors import (
+    from stuntbroker.client.producer.producer import TransactionalProducer
+    from stuntbroker.client.producer.states import State
+    from stuntbroker.client.telemetry import Measurement
+    from stuntbroker.client.transactional_errors import (
         ApplicationRecoverableError,
         AuthenticationError,
         AuthorizationError,
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
         UnexpectedError,
         UnsupportedVersionError,
     )
-    from stuntbroker.client.producer.producer import TransactionalProducer
-    from stuntbroker.client.producer.states import State
-    from stuntbroker.client.telemetry import Measurement
 
 _ERRORS: Final = (
     "ApplicationRecoverableError",
@@ -66,8 +66,8 @@ _ERRORS: Final = (
     "UnsupportedVersionError",
 )
 _PLACES: Final = {
-    **dict.fromkeys(_ERRORS, "producer.errors"),
-    "Connections": "producer.connections",
+    **dict.fromkeys(_ERRORS, "transactional_errors"),
+    "Connections": "connections.connections",
     "GroupMetadata": "producer.coordination",
     "Measurement": "telemetry",
     "PreparedTxnState": "prepared_state",

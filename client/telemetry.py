@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
 
 from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.batches import Headers, RecordFuture
-from stuntbroker.client.producer.errors import ProducerError
 from stuntbroker.client.producer.states import State
+from stuntbroker.client.transactional_errors import ProducerError
 from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from stuntbroker.client.errors import (
     UnsupportedVersion,
 )
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.transactional_errors import (
     IllegalStateError,
     OperationTimedOutError,
     ProducerError,
@@ -39,7 +40,6 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
     UnsupportedVersionError,
 )
-from stuntbroker.client.producer.states import State
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.topic_names import TopicPartition
 

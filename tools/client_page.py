@@ -24,8 +24,8 @@ from stuntbroker.client.producer.error_table import (
     Request,
     Rule,
 )
-from stuntbroker.client.producer.errors import FailureType, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
+from stuntbroker.client.transactional_errors import FailureType, ProducerError
 from stuntbroker.protocol.errors import ErrorCode
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "client.md"

@@ -139,7 +139,7 @@ class _Transaction:
         """Produce records in a transaction; return the appended batches and the outcome. Raises ClientError."""
         from aiokafka.errors import KafkaError
 
-        from stuntbroker.client.producer.errors import OperationTimedOutError
+        from stuntbroker.client.transactional_errors import OperationTimedOutError
 
         partitions = partition_count(cluster, topic)  # Fails immediately if there is no broker.
         producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)

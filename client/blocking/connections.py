@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.blocking.served import Served
-from stuntbroker.client.producer import connections as asynchronous
-from stuntbroker.client.producer.options import ConnectionOptions
+from stuntbroker.client.connections import connections as asynchronous
+from stuntbroker.client.connections.options import ConnectionOptions
 
 
 class Connections:

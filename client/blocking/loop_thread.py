@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 from aiokafka.errors import KafkaError
 
 from stuntbroker.client.blocking.handover import Handover
-from stuntbroker.client.producer.errors import IllegalStateError
+from stuntbroker.client.transactional_errors import IllegalStateError
 
 log: Final = logging.getLogger("stuntbroker.client")
 Result = TypeVar("Result")

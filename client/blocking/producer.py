@@ -23,8 +23,8 @@ from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture
 from stuntbroker.client.producer.blocks import TransactionBlock
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProduceFailedError
 from stuntbroker.client.producer.states import State
+from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError, ProduceFailedError
 
 Result = TypeVar("Result")
 

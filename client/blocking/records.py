@@ -7,11 +7,11 @@ from os import getpid
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stuntbroker.client.logger import log
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture, RecordMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, ProduceFailedError
 from stuntbroker.client.producer.sender import Sender
-from stuntbroker.client.producer.session import log
+from stuntbroker.client.transactional_errors import IllegalStateError, ProduceFailedError
 
 if TYPE_CHECKING:
     from stuntbroker.client.blocking.loop_thread import LoopThread

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from stuntbroker.client.blocking.claim import Claim
 from stuntbroker.client.blocking.loop_thread import LoopThread
-from stuntbroker.client.producer.errors import IllegalStateError
+from stuntbroker.client.transactional_errors import IllegalStateError
 
 
 class Stoppable(Protocol):

@@ -13,7 +13,7 @@ from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 
 from stuntbroker.client.consumer.errors import ConsumerErrors
 from stuntbroker.client.consumer.types import ConsumerBase
-from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
+from stuntbroker.client.transactional_errors import AuthenticationError, IllegalStateError
 
 _NEED_A_START: Final = [
     "getone",

@@ -27,17 +27,18 @@ from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from aiokafka.protocol.offset import OffsetRequest
 
+from stuntbroker.client.connections.connections import guard_connections, leader_address
+from stuntbroker.client.connections.options import BACKOFF_MS_MIN, check_at_least, check_bootstrap
 from stuntbroker.client.consumer.calls import CheckedConsumer
 from stuntbroker.client.consumer.coordinator_responses import fetch_stable_offsets, retriable_code
 from stuntbroker.client.consumer.types import ConsumerOptions, ConsumerRecord, TopicPartition
+from stuntbroker.client.logger import log
 from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
-from stuntbroker.client.producer.connections import guard_connections, leader_address
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError
-from stuntbroker.client.producer.options import BACKOFF_MS_MIN, check_at_least, check_bootstrap, check_functions
-from stuntbroker.client.producer.session import log
+from stuntbroker.client.producer.options import check_functions
 from stuntbroker.client.security import Security, check_security
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
+from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError
 from stuntbroker.protocol.addresses import Address
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 
 from stuntbroker.client.backoff import next_backoff_s
-from stuntbroker.client.producer.errors import UnsupportedVersionError
 from stuntbroker.client.requests import Call
+from stuntbroker.client.transactional_errors import UnsupportedVersionError
 from stuntbroker.protocol.api_keys import OFFSET_FETCH
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages import offset_fetch_request as requests

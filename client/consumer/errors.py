@@ -29,7 +29,7 @@ from aiokafka.errors import (
 
 from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.error_table import Kind, fatal_class
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.transactional_errors import (
     FatalError,
     InvalidConfigurationError,
     OperationTimedOutError,

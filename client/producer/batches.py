@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.error_table import NO_FACTS, Fact
-from stuntbroker.client.producer.errors import ProduceFailedError, ProducerError
+from stuntbroker.client.transactional_errors import ProduceFailedError, ProducerError
 from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, stamp_producer
 
 MAGIC: Final = 2

@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from typing import Final
 
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.errors import IllegalStateError
 from stuntbroker.client.producer.session import Session, TransactionOutcome
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
+from stuntbroker.client.transactional_errors import IllegalStateError
 
 _entered: Final[ContextVar[tuple[TransactionBlock, ...]]] = ContextVar("_entered", default=())
 """The blocks around the code that runs: tasks that it creates are within them too, and so are calls of the blocking twin."""

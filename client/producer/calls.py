@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine
 from threading import get_ident
 from typing import Any, TypeVar
 
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.transactional_errors import (
     IllegalStateError,
     OperationTimedOutError,
     ProducerError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.session import Session
-from stuntbroker.client.producer.states import Call, State
 
 Result = TypeVar("Result")
 

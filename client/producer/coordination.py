@@ -8,25 +8,26 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from stuntbroker.client.backoff import next_backoff_s
+from stuntbroker.client.connections.connections import Connections, Link
+from stuntbroker.client.connections.options import BACKOFF_MS_MIN
+from stuntbroker.client.logger import log
 from stuntbroker.client.prepared_state import (
     NO_PRODUCER,
     PAIR_FROM,
     PreparedTxnState,
     transaction_version,
 )
-from stuntbroker.client.producer.connections import Connections, Link
 from stuntbroker.client.producer.error_table import NO_FACTS, Fact, Kind, Request, worst
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.requests import Answer
+from stuntbroker.client.transactional_errors import (
     DisconnectedError,
     FatalError,
     ProducerError,
     TransactionAbortableError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.options import BACKOFF_MS_MIN
-from stuntbroker.client.producer.session import Session, log
-from stuntbroker.client.producer.states import State
-from stuntbroker.client.requests import Answer
 from stuntbroker.protocol.api_keys import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,

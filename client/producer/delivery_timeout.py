@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from stuntbroker.client.producer.batches import Batch
-from stuntbroker.client.producer.errors import ProducerError
+from stuntbroker.client.transactional_errors import ProducerError
 
 CHECK_S_MIN: Final = 0.05
 """Minimum seconds between two checks for expired batches."""

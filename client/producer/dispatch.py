@@ -10,11 +10,18 @@ from typing import Any, Final, SupportsIndex
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
+from stuntbroker.client.connections.connections import Connections
 from stuntbroker.client.producer.arguments import check_content, check_topic, timestamp_of
 from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture, failed_record
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.connections import Connections
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer
+from stuntbroker.client.producer.partitioning import StickyPartitioner
+from stuntbroker.client.producer.produce_requests import BATCH_OVERHEAD
+from stuntbroker.client.producer.sender import Sender
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.telemetry import ProducerTelemetry
+from stuntbroker.client.transactional_errors import (
     AuthorizationError,
     FailureType,
     FatalError,
@@ -23,13 +30,6 @@ from stuntbroker.client.producer.errors import (
     ProduceFailedError,
     ProducerError,
 )
-from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer
-from stuntbroker.client.producer.partitioning import StickyPartitioner
-from stuntbroker.client.producer.produce_requests import BATCH_OVERHEAD
-from stuntbroker.client.producer.sender import Sender
-from stuntbroker.client.producer.session import Session
-from stuntbroker.client.producer.states import Call, State
-from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.topic_names import TopicNameError
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import Enum, Flag
 from typing import Final, NamedTuple
 
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.transactional_errors import (
     ApplicationRecoverableError,
     AuthenticationError,
     AuthorizationError,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from stuntbroker.client.connections.connections import Connections, Link
+from stuntbroker.client.connections.exchanges import Exchange
 from stuntbroker.client.producer.batches import Batch
-from stuntbroker.client.producer.connections import Connections, Link
-from stuntbroker.client.producer.errors import DisconnectedError
-from stuntbroker.client.producer.exchanges import Exchange
 from stuntbroker.client.producer.produce_requests import produce_request
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.requests import Call
+from stuntbroker.client.transactional_errors import DisconnectedError
 from stuntbroker.protocol.api_keys import PRODUCE
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition

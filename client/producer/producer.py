@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
+from stuntbroker.client.connections import options as connection_options
+from stuntbroker.client.connections.connections import Connections, SharedConnections, check_shared
+from stuntbroker.client.logger import log
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer import options
 from stuntbroker.client.producer.arguments import Offsets, check_names, group_of, identity_of, offsets_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.blocks import TransactionBlock
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
 from stuntbroker.client.producer.dispatch import Dispatcher
-from stuntbroker.client.producer.errors import IllegalStateError, OperationTimedOutError, ProducerError
 from stuntbroker.client.producer.sender import Sender
-from stuntbroker.client.producer.session import Session, log
+from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.producer.transactions import Transactions
 from stuntbroker.client.security import Security
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
+from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError, ProducerError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -54,7 +56,7 @@ class TransactionalProducer:
     - `tracer`: an OpenTelemetry tracer, for a span of each transaction and each record. Expensive for small records.
     - `on_measurement`: a function that is called with a `Measurement` of each batch, commit and abort. Keep it short.
 
-    A producer belongs to one event loop, and is not usable after a fork. Errors: `stuntbroker.client.producer.errors`.
+    A producer belongs to one event loop, and is not usable after a fork. Errors are in `stuntbroker.client`.
     """
 
     _starting: Connections | None = None
@@ -69,7 +71,7 @@ class TransactionalProducer:
     def __init__(
         self,
         *,
-        bootstrap_servers: str | list[str] = options.BOOTSTRAP_SERVERS,
+        bootstrap_servers: str | list[str] = connection_options.BOOTSTRAP_SERVERS,
         transactional_id: str,
         transaction_timeout_ms: int | None = None,
         enable_2pc: bool = False,
@@ -88,8 +90,8 @@ class TransactionalProducer:
         max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         buffer_memory: int = 32 << 20,
-        metadata_max_age_ms: int = options.METADATA_MAX_AGE_MS,
-        connections_max_idle_ms: int | None = options.CONNECTIONS_MAX_IDLE_MS,
+        metadata_max_age_ms: int = connection_options.METADATA_MAX_AGE_MS,
+        connections_max_idle_ms: int | None = connection_options.CONNECTIONS_MAX_IDLE_MS,
         connections: SharedConnections | None = None,
         tracer: Tracer | None = None,
         on_measurement: OnMeasurement | None = None,
@@ -100,15 +102,15 @@ class TransactionalProducer:
         `security`: security_protocol, ssl_context and sasl_* as of AIOKafkaProducer. A token must come within request_timeout_ms.
         """
         check_names(transactional_id, client_id)
-        options.check_bootstrap(bootstrap_servers)
+        connection_options.check_bootstrap(bootstrap_servers)
         options.check_functions(key_serializer, value_serializer, partitioner, on_measurement)
-        options.check_at_least(1, max_block_ms=max_block_ms)
+        connection_options.check_at_least(1, max_block_ms=max_block_ms)
         options.check_fixed(acks, enable_idempotence)
         times: dict[str, Any] = {
             "metadata_max_age_ms": metadata_max_age_ms,
             "connections_max_idle_ms": connections_max_idle_ms,
         }
-        options.check_connecting(security, **times)
+        connection_options.check_connecting(security, **times)
         self._ending: dict[str, Any] = {
             "timeout_ms": options.timeout_ms_of(transaction_timeout_ms, enable_2pc),
             "is_two_phase": enable_2pc,

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from stuntbroker.client.connections.connections import Connections
+from stuntbroker.client.connections.options import BACKOFF_MS_MIN
 from stuntbroker.client.producer.batches import (
     NO_SEQUENCE,
     Batch,
@@ -24,10 +26,15 @@ from stuntbroker.client.producer.batches import (
     RecordFuture,
 )
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.delivery_timeout import DeliveryTimeout
 from stuntbroker.client.producer.error_table import NO_FACTS, Kind, Request, failure_type, kind_of
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.in_flight import InFlight
+from stuntbroker.client.producer.options import SendingOptions
+from stuntbroker.client.producer.produce_requests import split_by_size
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.telemetry import ProducerTelemetry
+from stuntbroker.client.transactional_errors import (
     ApplicationRecoverableError,
     DisconnectedError,
     FailureType,
@@ -39,12 +46,6 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
     produce_failed,
 )
-from stuntbroker.client.producer.in_flight import InFlight
-from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
-from stuntbroker.client.producer.produce_requests import split_by_size
-from stuntbroker.client.producer.session import Session
-from stuntbroker.client.producer.states import State
-from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from stuntbroker.client.logger import log
 from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedTxnState
 from stuntbroker.client.producer.error_table import DRAFT_NAMES, NO_FACTS, Fact, Kind, Request, fatal_class, kind_of
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
+from stuntbroker.client.transactional_errors import (
     CommitFailedError,
     FatalError,
     IllegalStateError,
@@ -17,11 +18,8 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
     root_of,
 )
-from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
 from stuntbroker.protocol.topic_names import TopicPartition
 from stuntbroker.protocol.transaction_states import TRANSACTION_V2
-
-log: Final = logging.getLogger("stuntbroker.client")
 
 _HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_DETERMINE_OUTCOME})
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from stuntbroker.client.logger import log
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.coordination import Coordination, StoppedError
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.producer.sender import Sender
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.transactional_errors import (
     FatalError,
     IllegalStateError,
     ProducerError,
     TransactionAbortableError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.sender import Sender
-from stuntbroker.client.producer.session import Session, log
-from stuntbroker.client.producer.states import Call, State
 
 
 class Transactions:

@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaConnectionError, UnknownTopicOrPartitionError
 from fake_broker import FakeBroker
 
 from stuntbroker.client import IllegalStateError, TransactionalConsumer, TransactionalProducer, blocking
-from stuntbroker.client.producer import connections as connections_module
-from stuntbroker.client.producer.connections import Connections
+from stuntbroker.client.connections import connections as connections_module
+from stuntbroker.client.connections.connections import Connections
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Room -> the other rooms that it may import. Imports for type checkers count too."""
 FOLDERS = {
     "control": ("observation", "rules", "http", "page"),
-    "client": ("producer", "consumer", "blocking", "commands"),
+    "client": ("connections", "producer", "consumer", "blocking", "commands"),
 }
 """Room -> its folders: each may import those before it."""
 MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam", "mypy_extensions"}}

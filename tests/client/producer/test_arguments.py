@@ -23,9 +23,9 @@ from stuntbroker.client import (
     TransactionalProducer,
     blocking,
 )
+from stuntbroker.client.connections.options import check_bootstrap
 from stuntbroker.client.consumer.types import ConsumerOptions
 from stuntbroker.client.producer.arguments import offsets_of
-from stuntbroker.client.producer.options import check_bootstrap
 from stuntbroker.client.security import Security
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.errors import ErrorCode

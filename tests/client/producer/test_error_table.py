@@ -19,7 +19,7 @@ from stuntbroker.client.producer.error_table import (
     kind_of,
     worst,
 )
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.transactional_errors import (
     ApplicationRecoverableError,
     AuthenticationError,
     AuthorizationError,

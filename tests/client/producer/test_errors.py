@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from stuntbroker import client
-from stuntbroker.client.producer.errors import FailureType, ProduceFailedError, ProducerError, ResponseError
+from stuntbroker.client.transactional_errors import FailureType, ProduceFailedError, ProducerError, ResponseError
 
 EXPORTED = [getattr(client, name) for name in client.__all__]
 KINDS = [kind for kind in EXPORTED if isinstance(kind, type) and issubclass(kind, ProducerError)]

@@ -14,7 +14,7 @@ from stuntbroker.client import (
     TransactionAbortableError,
     TransactionalProducer,
 )
-from stuntbroker.client.producer.errors import FatalError
+from stuntbroker.client.transactional_errors import FatalError
 from stuntbroker.fixture.broker import Broker
 
 PROPERTIES = {

@@ -22,7 +22,7 @@ from stuntbroker.client import (
     TransactionAbortableError,
     TransactionalProducer,
 )
-from stuntbroker.client.producer.connections import Connections, Link
+from stuntbroker.client.connections.connections import Connections, Link
 from tests.kit.transactions.faults import Fault
 from tests.kit.transactions.repeated import repeated
 

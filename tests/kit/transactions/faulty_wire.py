@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 
-from stuntbroker.client.producer import connections
+from stuntbroker.client.connections import connections
 from stuntbroker.protocol.api_keys import API_VERSIONS, APIS, METADATA
 from stuntbroker.protocol.headers import has_flexible_request_header, has_flexible_response_header
 from stuntbroker.protocol.primitives import Message, skip_tags

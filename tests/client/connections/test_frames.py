@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stuntbroker.client.producer.frames import ResponseReader
+from stuntbroker.client.connections.frames import ResponseReader
 
 
 class Connection:

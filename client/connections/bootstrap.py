@@ -11,9 +11,9 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from stuntbroker.client.producer.authentication import connect
-from stuntbroker.client.producer.errors import AuthenticationError, IllegalStateError
-from stuntbroker.client.producer.session import log
+from stuntbroker.client.connections.authentication import connect
+from stuntbroker.client.logger import log
+from stuntbroker.client.transactional_errors import AuthenticationError, IllegalStateError
 from stuntbroker.protocol.addresses import Address
 
 OnAuthenticated = Callable[[AuthenticationError | None], None]

@@ -15,8 +15,8 @@ from model_broker import ModelBroker
 from stuntbroker.client import TransactionAbortableError, TransactionalConsumer, TransactionalProducer
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.topics import delete_topic
-from stuntbroker.client.producer.connections import Connections
-from stuntbroker.client.producer.errors import DisconnectedError
+from stuntbroker.client.connections.connections import Connections
+from stuntbroker.client.transactional_errors import DisconnectedError
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.addresses import parse_bootstrap
 from stuntbroker.protocol.api_keys import FIND_COORDINATOR

@@ -20,8 +20,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
-from stuntbroker.client.producer.errors import AuthenticationError
-from stuntbroker.client.producer.session import log
+from stuntbroker.client.logger import log
+from stuntbroker.client.transactional_errors import AuthenticationError
 from stuntbroker.protocol.addresses import Address
 
 TOKENS: Final = "OAUTHBEARER"

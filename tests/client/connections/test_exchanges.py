@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiokafka.conn import AIOKafkaConnection
 
-from stuntbroker.client.producer.errors import DisconnectedError
-from stuntbroker.client.producer.exchanges import Wire
+from stuntbroker.client.connections.exchanges import Wire
 from stuntbroker.client.requests import Call
+from stuntbroker.client.transactional_errors import DisconnectedError
 from stuntbroker.protocol.api_keys import HEARTBEAT
 from stuntbroker.protocol.headers import request_header
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -19,25 +19,30 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
-from stuntbroker.client.producer.authentication import (
+from stuntbroker.client.connections.authentication import (
     TokenProvider,
     check_authentication,
     is_authenticated,
     uses_tokens,
 )
-from stuntbroker.client.producer.bootstrap import MetadataUpdates, OnAuthenticated, bootstrap
-from stuntbroker.client.producer.errors import (
+from stuntbroker.client.connections.bootstrap import MetadataUpdates, OnAuthenticated, bootstrap
+from stuntbroker.client.connections.exchanges import Wire
+from stuntbroker.client.connections.frames import read_without_task
+from stuntbroker.client.connections.known_partitions import KnownPartitions
+from stuntbroker.client.connections.options import (
+    BACKOFF_MS_MIN,
+    CONNECTION_DEFAULTS,
+    ConnectionOptions,
+    check_bootstrap,
+)
+from stuntbroker.client.logger import log
+from stuntbroker.client.requests import Answer, Call
+from stuntbroker.client.transactional_errors import (
     AuthenticationError,
     DisconnectedError,
     IllegalStateError,
     UnsupportedVersionError,
 )
-from stuntbroker.client.producer.exchanges import Wire
-from stuntbroker.client.producer.frames import read_without_task
-from stuntbroker.client.producer.known_partitions import KnownPartitions
-from stuntbroker.client.producer.options import BACKOFF_MS_MIN, CONNECTION_DEFAULTS, ConnectionOptions, check_bootstrap
-from stuntbroker.client.producer.session import log
-from stuntbroker.client.requests import Answer, Call
 from stuntbroker.client.versions import API_VERSIONS_FIRST, SOFTWARE, chosen_version
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import API_VERSIONS

@@ -11,8 +11,8 @@ from typing import Any, Final
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 
 from stuntbroker.client.errors import reason
-from stuntbroker.client.producer.errors import DisconnectedError
 from stuntbroker.client.requests import Answer, Call
+from stuntbroker.client.transactional_errors import DisconnectedError
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.headers import request_header
 
