@@ -71,7 +71,7 @@ Programs get the descriptions of this page too: `new DescribeConfigsOptions().in
 """
 
 TOPIC_SUBJECTS: Final = {
-    "Retention and segments": "cleanup.policy retention.ms retention.bytes segment.bytes segment.ms",
+    "Retention and segments": "cleanup.policy retention.ms retention.bytes segment.bytes internal.segment.bytes segment.ms",
     "Compaction": "min.compaction.lag.ms delete.retention.ms max.compaction.lag.ms min.cleanable.dirty.ratio",
     "Batches": (
         "max.message.bytes compression.type message.timestamp.type message.timestamp.before.max.ms "
@@ -95,7 +95,8 @@ BROKER_SUBJECTS: Final = {
         "stuntbroker.personality"
     ),
     "Connections and requests": (
-        "max.connections connections.max.idle.ms socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "
+        "max.connections max.connections.per.ip max.connections.per.ip.overrides connections.max.idle.ms "
+        "socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "
         "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots replica.selector.class"
     ),
     "Security": (
@@ -138,7 +139,6 @@ BROKER_SUBJECTS: Final = {
 
 KAFKA_DEFAULTS: Final = {
     "broker.id": "-1",
-    "controller.listener.names": "null",
     "group.initial.rebalance.delay.ms": "3000",
     "group.max.size": "2147483647",
     "listeners": "PLAINTEXT://:9092",
@@ -191,9 +191,9 @@ def topic_table(names: list[str]) -> str:
     for name in names:
         known, broker_name = TOPIC[name]
         source = code(broker_name) if broker_name in BROKER else ""
-        rows.append(
-            f"| {code(name)} | {TYPES[known.kind]} | {code(show(known.default))} | {source} | {prose(known.documentation)} |"
-        )
+        default = "null" if known.default is None else show(known.default)
+        cells = [code(name), TYPES[known.kind], code(default), source, prose(known.documentation)]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 

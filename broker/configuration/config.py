@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_listener_property
 from stuntbroker.broker.configuration.properties import (
     BROKER,
     IN_OTHER_UNITS,
     INTERNAL_REPLICATION_FACTORS,
-    LISTENER_PREFIX,
+    MAX_PER_IP,
+    MAX_PER_IP_OVERRIDES,
     OF_TOPICS,
     TOPIC,
     ConfigError,
-    is_listener_property,
     read_property,
 )
 from stuntbroker.protocol.primitives import INT32_MAX
@@ -83,6 +84,8 @@ class BrokerConfig:
             )
         if "broker.id" in self.given and "node.id" not in self.given:
             self._values["node.id"] = self._values["broker.id"]
+        if not self._values[MAX_PER_IP] and not self._values[MAX_PER_IP_OVERRIDES]:
+            raise ConfigError(f"{MAX_PER_IP}: 0 lets no client in, unless {MAX_PER_IP_OVERRIDES} is set")
         self._check_nodes()
 
     def _check_nodes(self) -> None:

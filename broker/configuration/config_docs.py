@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+UNUSED_DOC: Final = "No effect here."
+"""Documentation of Kafka's other broker properties."""
+UNUSED_DOCS: Final = {"log.dirs": "No effect here: shows the data folder (--data-dir)."}
 TOPIC_DOCS: Final[dict[str, str]] = {
     "cleanup.policy":
         "How old records leave the log: delete removes whole segments by age and size, compact keeps the last record of each "
@@ -39,6 +42,8 @@ TOPIC_DOCS: Final[dict[str, str]] = {
         "no followers.",
     "index.interval.bytes":
         "Bytes of log between two entries of the offset index. No effect here: the interval is always 4096 bytes.",
+    "internal.segment.bytes":
+        "Size of a segment file in bytes, instead of segment.bytes and without its minimum. Shown only if it is set.",
     "leader.replication.throttled.replicas":
         "Leader replicas with limited replication traffic, as PARTITION:BROKER pairs, or * for all. No effect here: there are "
         "no followers.",
@@ -192,6 +197,11 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "max.connections":
         "Number of connections that can be open at a time. A further one is closed at once. The broker lowers the number at "
         "the start, with a warning, if the process may not open that many files.",
+    "max.connections.per.ip":
+        "Number of connections from one IP address that can be open at a time. A further one is closed at once. 0 is possible "
+        "only at the start, with overrides.",
+    "max.connections.per.ip.overrides":
+        "Other numbers for some IP addresses: ADDRESS:NUMBER, separated by commas.",
     "max.incremental.fetch.session.cache.slots":
         "Number of incremental fetch sessions. When all are in use, a new session replaces the least recently used one. With 0 "
         "there are no sessions.",

@@ -6,20 +6,30 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
-from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
+from stuntbroker.broker.configuration.properties import (
+    BROKER,
+    INTERNAL_SEGMENT_BYTES,
+    TOPIC,
+    WITHOUT_DEFAULT,
+    Property,
+    show,
+)
 from stuntbroker.protocol.config_resources import ConfigSource
 from stuntbroker.protocol.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topic
-    from stuntbroker.broker.services import HasConfig, HasDynamicConfig, HasFeatures
+    from stuntbroker.broker.services import HasConfig, HasDataDir, HasDynamicConfig, HasFeatures
 
-    class ConfigViewPorts(HasConfig, HasDynamicConfig, HasFeatures, Protocol):
+    class ConfigViewPorts(HasConfig, HasDataDir, HasDynamicConfig, HasFeatures, Protocol):
         """Parts of the broker that this module uses."""
 
 
 IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
 """Property in milliseconds -> the property in hours, with its default, that Kafka shows as the last synonym."""
+
+
+LOG_DIRS: Final = "log.dirs"
 
 
 class Synonym(NamedTuple):
@@ -45,30 +55,43 @@ def topic_configs(broker: ConfigViewPorts, topic: Topic) -> list[Entry]:
     """Return all properties of a topic, in the order of their definition."""
     entries = []
     for name, (prop, broker_name) in TOPIC.items():
+        if name == INTERNAL_SEGMENT_BYTES and name not in topic.configs:
+            continue
         synonyms = []
-        value = _shown(topic.configs[name], prop) if name in topic.configs else show(broker.config.topic_default(name))
+        value = (
+            _shown(topic.configs[name], prop.kind) if name in topic.configs else show(broker.config.topic_default(name))
+        )
         if name in topic.configs:
             synonyms.append(Synonym(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
         if broker_name is not None:
-            synonyms += _values_by_level(broker, broker_name, prop)
+            synonyms += _values_by_level(broker, broker_name, _default_of(broker_name, prop))
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         entries.append(Entry(name, value, source, prop.kind, False, synonyms))
     return entries
 
 
 def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
-    """Return all broker properties, and the other properties that were set while the broker ran."""
+    """Return all broker properties, also those without effect here, and other names that were set while the broker ran."""
+    from stuntbroker.broker.configuration.kafka_properties import UNUSED  # Only loaded to be shown.
+
     entries = []
     for name, prop in BROKER.items():
-        synonyms = _values_by_level(broker, name, prop)
+        synonyms = _values_by_level(broker, name, _default_of(name, prop))
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         is_set = source != ConfigSource.DEFAULT_CONFIG
-        value = _shown(show(broker.config[name]), prop) if is_set or name not in WITHOUT_DEFAULT else None
+        value = _shown(show(broker.config[name]), prop.kind) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
         entries.append(Entry(name, value, source, prop.kind, not prop.is_dynamic, synonyms))
+    for name, (kind, default) in UNUSED.items():
+        synonyms = _values_by_level(broker, name, default)
+        if name == LOG_DIRS:  # The data folder, whatever was given.
+            synonyms = [Synonym(name, broker.data_dir.log_dir, ConfigSource.STATIC_BROKER_CONFIG)]
+        value = _shown(synonyms[0].value, kind) if synonyms else None
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        entries.append(Entry(name, value, source, kind, name not in DYNAMIC, synonyms))
     levels = broker.dynamic_config.levels.values()
-    for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
+    for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER and name not in UNUSED):
         synonyms = _values_by_level(broker, name, None)
         value = synonyms[0].value if name in DYNAMIC else None
         entries.append(Entry(name, value, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
@@ -90,14 +113,21 @@ def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
     ]
 
 
-def _shown(value: str, prop: Property) -> str:
+def _shown(value: str, kind: int) -> str:
     """Return a value as the broker parses it: the entries of a list without blanks or duplicates."""
-    if prop.kind != LIST:
+    if kind != LIST:
         return value
     return ",".join(dict.fromkeys(entry.strip() for entry in value.split(",")))
 
 
-def _values_by_level(broker: ConfigViewPorts, name: str, known: Property | None) -> list[Synonym]:
+def _default_of(name: str, prop: Property) -> str | None:
+    """Return the default of a broker property as Kafka shows it. `prop`: the property, or that of topics whose default it is."""
+    if name in WITHOUT_DEFAULT or name == "node.id":
+        return None
+    return show(BROKER.get(name, prop).default)
+
+
+def _values_by_level(broker: ConfigViewPorts, name: str, default: str | None) -> list[Synonym]:
     """Return the value of a broker property at every level that has one, the value in force first."""
     dynamic = broker.dynamic_config
     synonyms = []
@@ -111,6 +141,6 @@ def _values_by_level(broker: ConfigViewPorts, name: str, known: Property | None)
         synonyms.append(Synonym(name, broker.config.given[name].strip(), ConfigSource.STATIC_BROKER_CONFIG))
     if synonyms and name in IN_HOURS:
         synonyms.append(Synonym(*IN_HOURS[name], ConfigSource.DEFAULT_CONFIG))
-    if known is not None and known.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
-        synonyms.append(Synonym(name, show(BROKER.get(name, known).default), ConfigSource.DEFAULT_CONFIG))
+    if default is not None:
+        synonyms.append(Synonym(name, default, ConfigSource.DEFAULT_CONFIG))
     return synonyms

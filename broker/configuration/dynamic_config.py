@@ -6,11 +6,14 @@ change is written to the metadata journal before its response, and survives a re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.dynamic_properties import (
+    ASSIGNMENT_INTERVAL_MS_MAX,
+    AT_LEAST,
     BOOLEAN,
     DOUBLE,
     DYNAMIC,
@@ -21,14 +24,16 @@ from stuntbroker.broker.configuration.dynamic_properties import (
     PER_BROKER,
     SHORT,
 )
-from stuntbroker.broker.configuration.properties import BROKER, OF_TOPICS, ConfigError, Property
+from stuntbroker.broker.configuration.properties import BROKER, MAX_PER_IP, OF_TOPICS, ConfigError, Property
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX
 from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 
 CLUSTER: Final = ""
 MIN_ISR: Final = "min.insync.replicas"
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
-_NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+_WHOLE_NUMBERS: Final = {SHORT: ("SHORT", INT16_MAX), INT: ("INT", INT32_MAX), LONG: ("LONG", INT64_MAX)}
+"""Type -> its name in Kafka's messages, and its largest value."""
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
 NOT_DYNAMIC_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _LOCKS_OUT_CLIENTS: Final = "it would let no client in; set it when the broker starts"
@@ -206,7 +211,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             f"[{', '.join(per_broker)}]",
         )
     for name, text in values.items():
-        if name in NOT_DYNAMIC_HERE or (name == "max.connections" and text.strip() == "0"):
+        if name in NOT_DYNAMIC_HERE or (name in ("max.connections", MAX_PER_IP) and text.strip() == "0"):
             raise Refusal(
                 ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_LOCKS_OUT_CLIENTS}"
             )
@@ -220,22 +225,36 @@ def _read_only_names() -> frozenset[str]:
 
 
 def _check_type(name: str, kind: int, text: str) -> None:
-    """Check the type of a value without effect here. Raises Refusal."""
+    """Check the type and the range of a value without effect here. Raises Refusal."""
     value = text.strip()
     if kind == BOOLEAN and value.lower() not in ("true", "false"):
         why = "Expected value to be either true or false"
-    elif kind in _NUMBERS and not _is_number(value, kind):
-        why = f"Not a number of type {_NUMBERS[kind]}"
+    elif kind == DOUBLE:
+        why = "" if _is_decimal(value) else "Not a number of type DOUBLE"
+    elif kind in _WHOLE_NUMBERS:
+        why = _problem_of_number(name, value, kind)
     else:
         return
-    raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {why}")
+    if why:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {why}")
 
 
-def _is_number(value: str, kind: int) -> bool:
+def _problem_of_number(name: str, value: str, kind: int) -> str:
+    """Return what is wrong with the value of a whole number without effect here; an empty text if nothing is."""
+    type_name, limit = _WHOLE_NUMBERS[kind]
+    if not re.fullmatch(r"[+-]?[0-9]{1,99}", value) or not -limit - 1 <= int(value) <= limit:
+        return f"Not a number of type {type_name}"
+    number = int(value)
+    if name in AT_LEAST and number < AT_LEAST[name]:
+        return f"Value must be at least {AT_LEAST[name]}"
+    if name.endswith(".assignment.interval.ms") and number > ASSIGNMENT_INTERVAL_MS_MAX:
+        return f"Value must be no more than {ASSIGNMENT_INTERVAL_MS_MAX}"
+    return ""
+
+
+def _is_decimal(value: str) -> bool:
     try:
-        return bool(
-            value.isascii() and (float(value) if kind == DOUBLE else int(value)) is not None and "_" not in value
-        )
+        return value.isascii() and "_" not in value and float(value) is not None
     except ValueError:
         return False
 

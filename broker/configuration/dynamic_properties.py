@@ -78,7 +78,7 @@ _PER_BROKER: Final = {
 
 
 def _by_name(table: dict[int, str]) -> dict[str, int]:
-    return {name: kind for kind, names in table.items() for name in names.split()}
+    return {name: number for number, names in table.items() for name in names.split()}
 
 
 CLUSTER_WIDE: Final = _by_name(_CLUSTER_WIDE)
@@ -102,3 +102,22 @@ ONLY_PER_LISTENER: Final = frozenset(
     ]
 )
 """Properties that are accepted only with the prefix `listener.name.<name>.`"""
+_AT_LEAST: Final = {
+    0: """
+    follower.replication.throttled.rate group.consumer.assignment.interval.ms group.share.assignment.interval.ms
+    group.streams.assignment.interval.ms leader.replication.throttled.rate log.cleaner.io.buffer.size log.roll.jitter.ms
+    replica.alter.log.dirs.io.max.bytes.per.second
+    """,
+    1: """
+    background.threads log.cleaner.threads max.connection.creation.rate num.io.threads num.network.threads
+    num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+    remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
+    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+    """,
+    524_288: "group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes",
+    1_048_576: "log.cleaner.dedupe.buffer.size",
+}
+AT_LEAST: Final = _by_name(_AT_LEAST)
+"""Number without effect here -> its smallest value. 15000 is the largest for the intervals of assignments."""
+ASSIGNMENT_INTERVAL_MS_MAX: Final = 15_000

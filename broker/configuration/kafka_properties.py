@@ -1,124 +1,211 @@
-"""Names of Apache Kafka's broker properties. Loaded only when a property is given that BrokerConfig does not use."""
+"""Apache Kafka's broker properties. Loaded only when a property is given or shown that BrokerConfig does not use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
-KAFKA_4_3_1: Final = frozenset(
+from stuntbroker.broker.configuration.dynamic_properties import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+)
+
+
+class UnusedProperty(NamedTuple):
+    """A property without effect here: its ConfigType, and its default as Kafka shows it; None if it has none."""
+
+    kind: int
+    default: str | None
+
+
+_UNUSED: Final = {
+    BOOLEAN: """
+    auto.leader.rebalance.enable=true controlled.shutdown.enable=true controller.quorum.auto.join.enable=false
+    follower.fetch.last.tiered.offset.enable=false log.cleaner.enable=true log.preallocate=false
+    remote.log.storage.system.enable=false sasl.oauthbearer.assertion.claim.jti.include=false ssl.allow.dn.changes=false
+    ssl.allow.san.changes=false unclean.leader.election.enable=false
+    """,
+    STRING: """
+    group.consumer.migration.policy=bidirectional inter.broker.listener.name
+    metadata.log.dir metrics.recording.level=INFO
+    remote.log.metadata.manager.class.name=org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+    remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix=rlmm.config.
+    remote.log.metadata.manager.listener.name remote.log.storage.manager.class.name
+    remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix=rsm.config.
+    sasl.kerberos.kinit.cmd=/usr/bin/kinit sasl.kerberos.service.name sasl.mechanism.controller.protocol=GSSAPI
+    sasl.mechanism.inter.broker.protocol=GSSAPI sasl.oauthbearer.assertion.algorithm=RS256
+    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub
+    sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.template.file
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name=scope sasl.oauthbearer.sub.claim.name=sub
+    sasl.oauthbearer.token.endpoint.url security.inter.broker.protocol=PLAINTEXT security.providers
+    ssl.endpoint.identification.algorithm=https ssl.keymanager.algorithm=SunX509 ssl.principal.mapping.rules=DEFAULT
+    ssl.protocol=TLSv1.3 ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm=PKIX
+    """,
+    INT: """
+    alter.log.dirs.replication.quota.window.num=11 alter.log.dirs.replication.quota.window.size.seconds=1
+    background.threads=10 broker.heartbeat.interval.ms=2000 broker.session.timeout.ms=9000 compression.gzip.level=-1
+    compression.lz4.level=9 compression.zstd.level=3 connection.failed.authentication.delay.ms=100
+    controller.quorum.append.linger.ms=25 controller.quorum.election.backoff.max.ms=1000
+    controller.quorum.election.timeout.ms=1000 controller.quorum.fetch.max.bytes=1048576
+    controller.quorum.fetch.snapshot.max.bytes=1048576 controller.quorum.fetch.timeout.ms=2000
+    controller.quorum.request.timeout.ms=2000 controller.quorum.retry.backoff.ms=20 controller.quota.window.num=11
+    controller.quota.window.size.seconds=1 controller.socket.timeout.ms=30000
+    delete.records.purgatory.purge.interval.requests=1 fetch.purgatory.purge.interval.requests=1000
+    group.consumer.assignment.interval.ms=1000 group.consumer.heartbeat.interval.ms=5000
+    group.consumer.max.assignment.interval.ms=15000 group.consumer.max.heartbeat.interval.ms=15000
+    group.consumer.max.session.timeout.ms=60000 group.consumer.max.size=2147483647
+    group.consumer.min.assignment.interval.ms=0 group.consumer.min.heartbeat.interval.ms=5000
+    group.consumer.min.session.timeout.ms=45000 group.consumer.session.timeout.ms=45000
+    group.coordinator.append.linger.ms=-1 group.coordinator.background.threads=2
+    group.coordinator.cached.buffer.max.bytes=1048588 group.coordinator.threads=4
+    group.share.assignment.interval.ms=1000 group.share.delivery.count.limit=5 group.share.heartbeat.interval.ms=5000
+    group.share.max.assignment.interval.ms=15000 group.share.max.delivery.count.limit=10
+    group.share.max.heartbeat.interval.ms=15000 group.share.max.partition.max.record.locks=4000
+    group.share.max.record.lock.duration.ms=60000 group.share.max.session.timeout.ms=60000
+    group.share.max.share.sessions=2000 group.share.max.size=200 group.share.min.assignment.interval.ms=0
+    group.share.min.delivery.count.limit=2 group.share.min.heartbeat.interval.ms=5000
+    group.share.min.partition.max.record.locks=100 group.share.min.record.lock.duration.ms=15000
+    group.share.min.session.timeout.ms=45000 group.share.partition.max.record.locks=2000
+    group.share.record.lock.duration.ms=30000 group.share.session.timeout.ms=45000
+    group.streams.assignment.interval.ms=1000 group.streams.heartbeat.interval.ms=5000
+    group.streams.initial.rebalance.delay.ms=3000 group.streams.max.assignment.interval.ms=15000
+    group.streams.max.heartbeat.interval.ms=15000 group.streams.max.session.timeout.ms=60000
+    group.streams.max.size=2147483647 group.streams.max.standby.replicas=2 group.streams.min.assignment.interval.ms=0
+    group.streams.min.heartbeat.interval.ms=5000 group.streams.min.session.timeout.ms=45000
+    group.streams.num.standby.replicas=0 group.streams.session.timeout.ms=45000
+    initial.broker.registration.timeout.ms=60000 kafka.metrics.polling.interval.secs=10
+    log.cleaner.io.buffer.size=524288 log.cleaner.threads=1 log.flush.offset.checkpoint.interval.ms=60000
+    log.flush.start.offset.checkpoint.interval.ms=60000 log.index.interval.bytes=4096 log.index.size.max.bytes=10485760
+    log.roll.jitter.hours=0 max.connection.creation.rate=2147483647
+    max.request.partition.size.limit=2000 metadata.log.segment.bytes=1073741824 metadata.max.idle.interval.ms=500
+    metrics.num.samples=2 num.io.threads=8 num.network.threads=3 num.recovery.threads.per.data.dir=2
+    num.replica.alter.log.dirs.threads num.replica.fetchers=1 offsets.commit.timeout.ms=5000
+    offsets.load.buffer.size=5242880 offsets.topic.compression.codec=0 producer.purgatory.purge.interval.requests=1000
+    queued.max.requests=500 quota.window.num=11 quota.window.size.seconds=1 remote.fetch.max.wait.ms=500
+    remote.log.manager.copier.thread.pool.size=10 remote.log.manager.copy.quota.window.num=11
+    remote.log.manager.copy.quota.window.size.seconds=1 remote.log.manager.expiration.thread.pool.size=10
+    remote.log.manager.fetch.quota.window.num=11 remote.log.manager.fetch.quota.window.size.seconds=1
+    remote.log.manager.follower.thread.pool.size=2 remote.log.manager.thread.pool.size=2
+    remote.log.metadata.custom.metadata.max.bytes=128 remote.log.reader.max.pending.tasks=100
+    remote.log.reader.threads=10 replica.fetch.backoff.ms=1000 replica.fetch.max.bytes=1048576 replica.fetch.min.bytes=1
+    replica.fetch.response.max.bytes=10485760 replica.fetch.wait.max.ms=500 replica.socket.receive.buffer.bytes=65536
+    replica.socket.timeout.ms=30000 replication.quota.window.num=11 replication.quota.window.size.seconds=1
+    request.timeout.ms=30000 sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.oauthbearer.assertion.claim.exp.seconds=300 sasl.oauthbearer.assertion.claim.nbf.seconds=60
+    sasl.oauthbearer.clock.skew.seconds=30 share.coordinator.append.linger.ms=-1
+    share.coordinator.cached.buffer.max.bytes=1048588 share.coordinator.load.buffer.size=5242880
+    share.coordinator.snapshot.update.records.per.snapshot=500 share.coordinator.state.topic.compression.codec=0
+    share.coordinator.state.topic.num.partitions=50 share.coordinator.state.topic.segment.bytes=104857600
+    share.coordinator.threads=1 share.coordinator.write.timeout.ms=5000
+    share.fetch.purgatory.purge.interval.requests=1000 socket.receive.buffer.bytes=102400
+    socket.send.buffer.bytes=102400 telemetry.max.bytes=1048576 transaction.state.log.load.buffer.size=5242880
+    transaction.state.log.min.isr=2
+    """,
+    SHORT: """
+    sasl.login.refresh.buffer.seconds=300 sasl.login.refresh.min.period.seconds=60
+    share.coordinator.state.topic.min.isr=2 share.coordinator.state.topic.replication.factor=3
+    """,
+    LONG: """
+    delegation.token.expiry.check.interval.ms=3600000 delegation.token.expiry.time.ms=86400000
+    delegation.token.max.lifetime.ms=604800000 leader.imbalance.check.interval.seconds=300
+    log.cleaner.dedupe.buffer.size=134217728 log.cleaner.max.compaction.lag.ms=9223372036854775807
+    log.cleaner.min.compaction.lag.ms=0 log.dir.failure.timeout.ms=30000 log.flush.interval.messages=9223372036854775807
+    log.flush.interval.ms log.flush.scheduler.interval.ms=9223372036854775807 log.local.retention.bytes=-2
+    log.local.retention.ms=-2 log.message.timestamp.after.max.ms=3600000
+    log.message.timestamp.before.max.ms=9223372036854775807 log.roll.jitter.ms log.segment.delete.delay.ms=60000
+    metadata.log.max.record.bytes.between.snapshots=20971520 metadata.log.max.snapshot.interval.ms=3600000
+    metadata.log.segment.ms=604800000 metadata.max.retention.bytes=104857600 metadata.max.retention.ms=604800000
+    metrics.sample.window.ms=30000 remote.list.offsets.request.timeout.ms=30000
+    remote.log.index.file.cache.total.size.bytes=1073741824
+    remote.log.manager.copy.max.bytes.per.second=9223372036854775807
+    remote.log.manager.fetch.max.bytes.per.second=9223372036854775807 remote.log.manager.task.interval.ms=30000
+    replica.high.watermark.checkpoint.interval.ms=5000 replica.lag.time.max.ms=30000
+    sasl.kerberos.min.time.before.relogin=60000 sasl.login.retry.backoff.max.ms=10000 sasl.login.retry.backoff.ms=100
+    sasl.oauthbearer.jwks.endpoint.refresh.ms=3600000 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms=10000
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=100 socket.connection.setup.timeout.max.ms=30000
+    socket.connection.setup.timeout.ms=10000
+    """,
+    DOUBLE: """
+    log.cleaner.io.buffer.load.factor=0.9 log.cleaner.io.max.bytes.per.second=1.7976931348623157E308
+    sasl.kerberos.ticket.renew.jitter=0.05 sasl.kerberos.ticket.renew.window.factor=0.8
+    sasl.login.refresh.window.factor=0.8 sasl.login.refresh.window.jitter=0.05
+    """,
+    LIST: """
+    config.providers= controller.quorum.bootstrap.servers= controller.quorum.voters= cordoned.log.dirs=
+    early.start.listeners group.consumer.assignors=uniform,range
+    group.coordinator.rebalance.protocols=classic,consumer,streams group.share.assignors=simple kafka.metrics.reporters=
+    log.dir=/tmp/kafka-logs log.dirs metric.reporters=org.apache.kafka.common.metrics.JmxReporter process.roles
+    sasl.kerberos.principal.to.local.rules=DEFAULT sasl.oauthbearer.expected.audience= ssl.cipher.suites=
+    """,
+    CLASS: """
+    alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name
+    principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+    sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
+    sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+    sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+    sasl.server.callback.handler.class ssl.engine.factory.class
+    """,
+    PASSWORD: """
+    delegation.token.secret.key sasl.jaas.config sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.client.credentials.client.secret
+    """,
+}
+"""Type -> NAME=DEFAULT, or NAME without a default, of the properties that have no effect here, as a running Kafka shows them."""
+_OTHERS: Final = frozenset(
     """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
-    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.create.topics.enable
-    auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms broker.id broker.rack
-    broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level compression.type
-    compression.zstd.level config.providers connection.failed.authentication.delay.ms connections.max.idle.ms
-    connections.max.reauth.ms controlled.shutdown.enable controller.listener.names
-    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms controller.quorum.append.linger.ms
-    controller.quorum.auto.join.enable controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
-    controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
-    controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
-    controller.quorum.voters controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
-    cordoned.log.dirs create.topic.policy.class.name default.replication.factor delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests delete.topic.enable early.start.listeners fetch.max.bytes
-    fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
-    group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
-    group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
-    group.consumer.max.size group.consumer.migration.policy group.consumer.min.assignment.interval.ms
-    group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-    group.consumer.session.timeout.ms group.coordinator.append.linger.ms group.coordinator.background.threads
-    group.coordinator.cached.buffer.max.bytes group.coordinator.rebalance.protocols group.coordinator.threads
-    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
-    group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
-    group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms group.share.max.assignment.interval.ms
-    group.share.max.delivery.count.limit group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
-    group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
-    group.share.max.size group.share.min.assignment.interval.ms group.share.min.delivery.count.limit
-    group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
-    group.share.min.session.timeout.ms group.share.partition.max.record.locks group.share.persister.class.name
-    group.share.record.lock.duration.ms group.share.session.timeout.ms group.streams.assignment.interval.ms
-    group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
-    group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-    group.streams.max.standby.replicas group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
-    group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
-    initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
-    internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs
-    kafka.metrics.reporters leader.imbalance.check.interval.seconds leader.replication.throttled.rate
-    listener.security.protocol.map listeners log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
-    log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-    log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
-    log.cleaner.min.compaction.lag.ms log.cleaner.threads log.cleanup.policy log.dir log.dir.failure.timeout.ms log.dirs
-    log.flush.interval.messages log.flush.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.scheduler.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.index.interval.bytes log.index.size.max.bytes log.initial.task.delay.ms
-    log.local.retention.bytes log.local.retention.ms log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
-    log.message.timestamp.type log.preallocate log.retention.bytes log.retention.check.interval.ms log.retention.hours
-    log.retention.minutes log.retention.ms log.roll.hours log.roll.jitter.hours log.roll.jitter.ms log.roll.ms
-    log.segment.bytes log.segment.delete.delay.ms max.connection.creation.rate max.connections max.connections.per.ip
-    max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots max.request.partition.size.limit
-    message.max.bytes metadata.log.dir metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
-    metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
-    metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    min.insync.replicas node.id num.io.threads num.network.threads num.partitions num.recovery.threads.per.data.dir
-    num.replica.alter.log.dirs.threads num.replica.fetchers offset.metadata.max.bytes offsets.commit.timeout.ms
-    offsets.load.buffer.size offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes principal.builder.class
-    process.roles producer.id.expiration.check.interval.ms producer.id.expiration.ms
-    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
-    quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-    remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
-    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
-    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
-    remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
-    remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-    remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
-    remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-    remote.log.storage.system.enable replica.alter.log.dirs.io.max.bytes.per.second replica.fetch.backoff.ms
-    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms
-    replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms replica.selector.class
-    replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-    replication.quota.window.size.seconds request.timeout.ms sasl.client.callback.handler.class sasl.enabled.mechanisms
-    sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
-    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
-    sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
-    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-    sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol sasl.oauthbearer.assertion.algorithm
-    sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
-    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
-    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
-    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
-    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class
-    sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name
-    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    sasl.server.max.receive.size security.inter.broker.protocol security.providers server.max.startup.time.ms
-    share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-    share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-    share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-    share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-    share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-    socket.listen.backlog.size socket.receive.buffer.bytes socket.request.max.bytes socket.send.buffer.bytes
-    ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+    authorizer.class.name auto.create.topics.enable broker.id broker.rack compression.type connections.max.idle.ms
+    connections.max.reauth.ms controller.listener.names controller.performance.always.log.threshold.ms
+    controller.performance.sample.period.ms default.replication.factor delete.topic.enable fetch.max.bytes
+    follower.replication.throttled.rate group.consumer.regex.refresh.interval.ms group.initial.rebalance.delay.ms
+    group.max.session.timeout.ms group.max.size group.min.session.timeout.ms group.share.initialize.retry.interval.ms
+    group.share.persister.class.name internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
+    internal.metadata.max.batch.size.in.bytes leader.replication.throttled.rate listener.security.protocol.map listeners
+    log.cleaner.backoff.ms log.cleaner.delete.retention.ms log.cleaner.min.cleanable.ratio log.cleanup.policy
+    log.initial.task.delay.ms log.message.timestamp.type log.retention.bytes log.retention.check.interval.ms
+    log.retention.hours log.retention.minutes log.retention.ms log.roll.hours log.roll.ms log.segment.bytes
+    max.connections max.connections.per.ip max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots
+    message.max.bytes min.insync.replicas node.id num.partitions offset.metadata.max.bytes
+    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.num.partitions
+    offsets.topic.replication.factor offsets.topic.segment.bytes producer.id.expiration.check.interval.ms
+    producer.id.expiration.ms queued.max.request.bytes remote.log.index.file.cache.ttl.ms
+    remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+    remote.log.manager.task.retry.jitter replica.alter.log.dirs.io.max.bytes.per.second replica.selector.class
+    sasl.enabled.mechanisms sasl.server.max.receive.size server.max.startup.time.ms
+    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms
+    socket.listen.backlog.size socket.request.max.bytes ssl.client.auth ssl.enabled.protocols ssl.key.password
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
-    ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type telemetry.max.bytes
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transaction.state.log.min.isr transaction.state.log.num.partitions
-    transaction.state.log.replication.factor transaction.state.log.segment.bytes transaction.two.phase.commit.enable
-    transactional.id.expiration.ms unclean.leader.election.enable unclean.leader.election.interval.ms
+    transaction.state.log.num.partitions transaction.state.log.replication.factor transaction.state.log.segment.bytes
+    transaction.two.phase.commit.enable transactional.id.expiration.ms unclean.leader.election.interval.ms
     unstable.api.versions.enable unstable.feature.versions.enable
     """.split()  # noqa: SIM905
 )
+"""The properties that have an effect here, or that Kafka does not show."""
+
+
+def _definitions() -> dict[str, UnusedProperty]:
+    definitions = {}
+    for kind, texts in _UNUSED.items():
+        for text in texts.split():
+            name, separator, default = text.partition("=")
+            definitions[name] = UnusedProperty(kind, default if separator else None)
+    return definitions
+
+
+UNUSED: Final = _definitions()
+"""Properties without effect here that Kafka shows, in the order of their types."""
+KAFKA_4_3_1: Final = _OTHERS.union(UNUSED)
 """All properties that Kafka's configuration defines, and the three throttles that can only be set dynamically."""
 
 OUTSIDE_THE_DEFINITION: Final = frozenset(

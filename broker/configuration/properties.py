@@ -25,6 +25,10 @@ from stuntbroker.protocol.versions import OLDER_RELEASES, RELEASE
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
+MAX_PER_IP: Final = "max.connections.per.ip"
+MAX_PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
+"""Property of a topic that replaces `segment.bytes` without its minimum. Kafka too shows it only if it is set."""
 
 
 class ConfigError(ValueError):
@@ -138,11 +142,14 @@ def _by_listener(*choices: str) -> Callable[[str], str]:
     return read
 
 
-def _retention(text: str) -> int:
-    value = _number(-1, INT32_MAX)(text)
-    if value == 0:
-        raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
-    return value
+def _retention(high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = _number(-1, high)(text)
+        if value == 0:
+            raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
+        return value
+
+    return read
 
 
 def _gzip_level(text: str) -> int:
@@ -198,6 +205,15 @@ def _bool(default: bool) -> Property:
 
 def _password(read: Callable[[str], str] = _text) -> Property:
     return Property("", read, PASSWORD)
+
+
+def _counts_by_address(text: str) -> str:
+    if text:
+        from stuntbroker.broker.configuration.address_counts import problem_of_counts  # Rarely given.
+
+        if problem := problem_of_counts(text):
+            raise ConfigError(problem)
+    return text
 
 
 def _users(text: str) -> str:
@@ -269,14 +285,17 @@ _BROKER: Final[dict[str, Property]] = {
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
     "log.retention.bytes": _long(-1, INT64_MIN),
     "log.retention.check.interval.ms": _long(300_000, 1),
-    "log.retention.hours": Property(168, _retention, INT),
-    "log.retention.minutes": Property(10_080, _retention, INT),
-    "log.retention.ms": _long(604_800_000, -1),
+    "log.retention.hours": Property(168, _retention(INT32_MAX), INT),
+    "log.retention.minutes": Property(10_080, _retention(INT32_MAX), INT),
+    "log.retention.ms": Property(604_800_000, _retention(INT64_MAX), LONG),
     "log.roll.hours": _int(168, 1),
     "log.roll.ms": _long(604_800_000, 1),
     "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
     # Unlike Kafka: 10,000; Kafka has no limit.
     "max.connections": _int(10_000, 0),
+    MAX_PER_IP: _int(INT32_MAX, 0),
+    # Unlike Kafka: IP addresses only; Kafka also looks up host names.
+    MAX_PER_IP_OVERRIDES: _string("", _counts_by_address),
     "max.incremental.fetch.session.cache.slots": _int(1_000),
     "message.max.bytes": _int(1_048_588),
     "min.insync.replicas": _int(1, 1),
@@ -374,6 +393,8 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "flush.ms": (_long(INT64_MAX).without_effect(), None),
     "follower.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
     "index.interval.bytes": (_int(4_096).without_effect(), "log.index.interval.bytes"),
+    # Unlike Kafka: at least 1; Kafka also accepts 0 and negative numbers, with which nothing can be written.
+    INTERNAL_SEGMENT_BYTES: (Property(None, _number(1, INT32_MAX), INT), None),
     "leader.replication.throttled.replicas": (_list("", _replicas).without_effect(), None),
     "local.retention.bytes": (_long(-2, -2).without_effect(), "log.local.retention.bytes"),
     "local.retention.ms": (_long(-2, -2).without_effect(), "log.local.retention.ms"),
@@ -409,6 +430,7 @@ WITHOUT_DEFAULT: Final = frozenset(
     {
         "advertised.listeners",
         "broker.rack",
+        "controller.listener.names",
         "listeners",
         "replica.selector.class",
         "log.retention.minutes",
@@ -432,29 +454,6 @@ WITHOUT_DEFAULT: Final = frozenset(
 The times have their defaults in the properties in hours, as in Kafka. The addresses are derived from `--host`, `--port` and
 the address that a client connected to.
 """
-
-
-LISTENER_PREFIX: Final = "listener.name."
-PER_LISTENER: Final = frozenset(name for name in BROKER if name.startswith(("ssl.", "sasl."))) | {
-    "connections.max.reauth.ms"
-}
-"""Properties that `listener.name.<listener>.` sets for one listener."""
-JAAS_CONFIG: Final = "sasl.jaas.config"
-"""Users of a mechanism; only with the prefix `listener.name.<listener>.<mechanism>.`"""
-
-
-def is_listener_property(name: str) -> bool:
-    """Return whether a property has an effect on one listener: `listener.name.<listener>.<property>`."""
-    if not name.startswith(LISTENER_PREFIX):
-        return False
-    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return own in PER_LISTENER or own.endswith(f".{JAAS_CONFIG}")
-
-
-def is_secret(name: str) -> bool:
-    """Return whether a property of the broker, with the prefix of a listener or without, has a password or a key."""
-    own = name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
-    return own.endswith(JAAS_CONFIG) or PASSWORD in (DYNAMIC.get(own), BROKER[own].kind if own in BROKER else None)
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:

@@ -13,13 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.properties import (
-    BROKER,
-    KAFKA,
-    LISTENER_PREFIX,
-    ConfigError,
-    is_listener_property,
-)
+from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_listener_property
+from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.protocol.addresses import (
     EVERY_ADDRESS,

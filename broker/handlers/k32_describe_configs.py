@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
+from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_secret
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
-from stuntbroker.broker.configuration.properties import LISTENER_PREFIX, is_secret
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
@@ -117,11 +117,14 @@ def _documentation(resource_type: int, name: str) -> str | None:
     # Unlike Kafka: our own texts, which describe what a property does in this broker.
     if resource_type == ResourceType.TOPIC:
         return TOPIC_PROPERTIES[name][0].documentation
-    return (
-        BROKER_PROPERTIES[name].documentation
-        if resource_type == ResourceType.BROKER and name in BROKER_PROPERTIES
-        else None
-    )
+    if resource_type != ResourceType.BROKER:
+        return None
+    if name in BROKER_PROPERTIES:
+        return BROKER_PROPERTIES[name].documentation
+    from stuntbroker.broker.configuration.config_docs import UNUSED_DOC, UNUSED_DOCS
+    from stuntbroker.broker.configuration.kafka_properties import UNUSED
+
+    return UNUSED_DOCS.get(name, UNUSED_DOC) if name in UNUSED else None
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:

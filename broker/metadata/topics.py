@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.nodes import Nodes, Placement
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.properties import TOPIC, ConfigError, check_topic_config
+from stuntbroker.broker.configuration.properties import INTERNAL_SEGMENT_BYTES, TOPIC, ConfigError, check_topic_config
 from stuntbroker.broker.random_source import RandomSource
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.topic_names import INTERNAL, OFFSETS, TXN_STATE
@@ -110,7 +110,7 @@ class Topics:
         """Return the configuration of the topic's logs."""
         policies = {part.strip() for part in self.config_of(topic, "cleanup.policy").split(",")}
         return LogConfig(
-            segment_bytes=self.config_of(topic, "segment.bytes"),
+            segment_bytes=self.config_of(topic, INTERNAL_SEGMENT_BYTES) or self.config_of(topic, "segment.bytes"),
             segment_ms=self.config_of(topic, "segment.ms"),
             retention_ms=self.config_of(topic, "retention.ms"),
             retention_bytes=self.config_of(topic, "retention.bytes"),

@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from stuntbroker.broker.configuration.properties import is_secret
+from stuntbroker.broker.configuration.listener_properties import is_secret
 from stuntbroker.broker.requests.apis import NO_RESPONSE, OpaqueResponse
 from stuntbroker.protocol.api_keys import APIS, PRODUCE
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header

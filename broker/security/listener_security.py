@@ -6,7 +6,8 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.configuration.properties import JAAS_CONFIG, LISTENER_PREFIX, ConfigError
+from stuntbroker.broker.configuration.listener_properties import JAAS_CONFIG, LISTENER_PREFIX
+from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.security.authentication import Authentication
 from stuntbroker.broker.security.mechanisms import PLAIN, SERVED, new_mechanism
 from stuntbroker.broker.security.users import Users

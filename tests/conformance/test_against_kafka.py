@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1
+from stuntbroker.broker.configuration.properties import BROKER
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Case, run_case
 from tests.conformance.conftest import Pair
@@ -31,18 +32,29 @@ def test_replies_are_those_of_kafka(pair: Pair, case: Case) -> None:
     assert wrong[:SHOWN_MAX] == [], f"{len(wrong)} differences"
 
 
-def test_every_property_that_kafka_shows_is_known_by_its_name(pair: Pair) -> None:
-    actual = {name for name in broker_configs(pair.kafka) if not name.startswith("listener.name.")}
+def test_every_property_that_kafka_shows_is_shown_with_its_type(pair: Pair) -> None:
+    kafka, ours = (
+        {
+            name: (item.config_type, item.read_only, item.is_sensitive)
+            for name, item in broker_configs(address).items()
+            if not name.startswith("listener.name.")
+        }
+        for address in (pair.kafka, pair.ours)
+    )
 
-    assert actual - KAFKA_4_3_1 == set()
+    assert {name: (shown, ours.get(name)) for name, shown in kafka.items() if ours.get(name) != shown} == {}
+    assert kafka.keys() - KAFKA_4_3_1 == set()
 
 
 def test_the_page_of_properties_lists_every_default_that_differs_from_kafka(pair: Pair) -> None:
     """The test covers only properties that Kafka shows, as it hides a few."""
     kafka, ours = broker_configs(pair.kafka), broker_configs(pair.ours)
-    defaults = {name: default_in(kafka[name]) for name in kafka.keys() & ours.keys()}
+    defaults = {
+        name: (default_in(kafka[name]), default_of(name) if name in BROKER else default_in(ours[name]))
+        for name in kafka.keys() & ours.keys()
+    }
 
-    assert {name: default for name, default in defaults.items() if default != default_of(name)} == {
+    assert {name: default for name, (default, our_default) in defaults.items() if default != our_default} == {
         name: default for name, default in KAFKA_DEFAULTS.items() if name in kafka
     }
 

@@ -172,6 +172,14 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
     (ANY, (("log.retention.ms", SET, "abc"),), (INVALID_REQUEST, "Invalid value abc for configuration log.retention.ms: ")),
     (ANY, (("num.io.threads", SET, "x"),), (
         INVALID_REQUEST, "Invalid value x for configuration num.io.threads: Not a number of type INT")),
+    *((ANY, ((name, SET, value),), (INVALID_REQUEST, f"Invalid value {value} for configuration {name}: "))
+      for name, value in (
+        ("num.io.threads", "0"), ("num.io.threads", "2147483648"), ("background.threads", "-1"), ("log.retention.ms", "0"),
+        ("log.cleaner.dedupe.buffer.size", "1048575"), ("group.consumer.assignment.interval.ms", "15001"),
+        ("leader.replication.throttled.rate", "-1"), ("log.cleaner.io.buffer.load.factor", "a"),
+        ("max.connections.per.ip", "0"), ("max.connections.per.ip.overrides", "here:1"))),
+    (("1",), (("sasl.login.refresh.buffer.seconds", SET, "32768"),), (
+        INVALID_REQUEST, "Invalid value 32768 for configuration sasl.login.refresh.buffer.seconds: Not a number of type SHORT")),
     (ANY, (("log.preallocate", SET, "yes"),), (INVALID_REQUEST, "Invalid value yes for configuration log.preallocate: ")),
     (ANY, (("log.retention.ms", APPEND, "1"),), (
         INVALID_CONFIG, "Config value append is not allowed for config key: log.retention.ms")),
@@ -212,11 +220,12 @@ async def test_configs_without_effect_are_accepted_stored_and_described(name: st
         client = rig.client()
         changes = (("num.io.threads", SET, "9"), ("foo.bar", SET, "x"), ("node.id", DELETE, None))
         assert alter(client, name, *changes, validate_only=True) == (OK, None)
-        assert "num.io.threads" not in described(client, BROKER, "1")
+        default = ("num.io.threads", "8", 5)
+        assert described(client, BROKER, "1")["num.io.threads"] == ("8", 5, False, [default])
         assert alter(client, name, *changes) == (OK, None)
         source = 2 if name else 3
         actual = described(client, BROKER, "1")
-        assert actual["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source)])
+        assert actual["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source), default])
         assert actual["foo.bar"] == (None, source, True, [("foo.bar", None, source)])  # It may be secret.
 
 

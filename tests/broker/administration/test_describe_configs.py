@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS, UNUSED_DOC, UNUSED_DOCS
+from stuntbroker.broker.configuration.kafka_properties import UNUSED
+from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
+from stuntbroker.broker.configuration.properties import INTERNAL_SEGMENT_BYTES
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from tests.kit.processes.free_ports import free_port
+from tests.kit.produce_and_fetch import produce
 from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC as NAME
+from tests.kit.valid_requests import batch
 
 KEY = 32
 TOPIC, BROKER = 2, 4
@@ -30,9 +36,10 @@ def describe(client: Client, version: int, resource: DescribeConfigsResource, **
 @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
 async def test_listener_properties_are_described_as_null_unless_they_are_set(name: str, tmp_path: Path) -> None:
     resource = DescribeConfigsResource(BROKER, "1", [name])
+    given = f"PLAINTEXT://localhost:{free_port()}"
     for address, value, source, synonyms in (
         ({}, None, DEFAULT, []),
-        ({name: "PLAINTEXT://localhost:9092"}, "PLAINTEXT://localhost:9092", STATIC, [(name, STATIC)]),
+        ({name: given}, given, STATIC, [(name, STATIC)]),
     ):
         async with running_rig(tmp_path / "data", address) as rig:
             shown = describe(Client(rig.broker), 4, resource, include_synonyms=True)[name]
@@ -46,8 +53,10 @@ async def test_documentation_is_given_when_it_is_asked_for_and_null_otherwise(ve
         rig.topic(NAME)
         client = Client(rig.broker)
         for resource, docs in (
-            (DescribeConfigsResource(TOPIC, NAME, None), TOPIC_DOCS), (DescribeConfigsResource(BROKER, "1", None), BROKER_DOCS),
+            (DescribeConfigsResource(TOPIC, NAME, None), {**TOPIC_DOCS}),
+            (DescribeConfigsResource(BROKER, "1", None), {**dict.fromkeys(UNUSED, UNUSED_DOC), **UNUSED_DOCS, **BROKER_DOCS}),
         ):  # fmt: skip
+            docs.pop(INTERNAL_SEGMENT_BYTES, None)
             shown = describe(client, version, resource, include_documentation=True)
             assert {name: each.documentation for name, each in shown.items()} == docs
             shown = describe(client, version, resource)
@@ -63,3 +72,51 @@ async def test_versions_without_a_field_for_documentation_are_answered_without_i
     assert {name: each.documentation for name, each in shown.items()} == {
         "retention.ms": ""
     }  # As decoded without the field.
+
+
+def test_a_property_either_has_an_effect_or_is_listed_as_one_without() -> None:
+    assert UNUSED.keys() & BROKER_PROPERTIES.keys() == set()
+
+
+async def test_log_dirs_is_the_data_folder(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        shown = describe(Client(rig.broker), 4, DescribeConfigsResource(BROKER, "1", ["log.dirs"]))["log.dirs"]
+    assert (shown.value, shown.config_source, shown.read_only) == (str(data_dir), STATIC, True)
+
+
+async def test_a_property_without_effect_shows_what_was_given_at_the_start(data_dir: Path) -> None:
+    async with running_rig(data_dir, {"num.io.threads": "3", "delegation.token.secret.key": "abc"}) as rig:
+        resource = DescribeConfigsResource(
+            BROKER, "1", ["num.io.threads", "delegation.token.secret.key", "background.threads"]
+        )
+        shown = describe(Client(rig.broker), 4, resource, include_synonyms=True)
+    assert {
+        name: (
+            each.value,
+            each.config_source,
+            each.is_sensitive,
+            [(level.value, level.source) for level in each.synonyms],
+        )
+        for name, each in shown.items()
+    } == {
+        "num.io.threads": ("3", STATIC, False, [("3", STATIC), ("8", DEFAULT)]),
+        "delegation.token.secret.key": (None, STATIC, True, [(None, STATIC)]),
+        "background.threads": ("10", DEFAULT, False, [("10", DEFAULT)]),
+    }
+
+
+async def test_a_topic_may_have_segments_smaller_than_the_minimum(data_dir: Path) -> None:
+    """`internal.segment.bytes` is shown only while it is set, as in Kafka."""
+    async with running_rig(data_dir) as rig:
+        rig.topic("usual")
+        rig.topic(NAME, internal_segment_bytes="1000")
+        usual, small = (
+            describe(Client(rig.broker), 4, DescribeConfigsResource(TOPIC, name, None)) for name in ("usual", NAME)
+        )
+        assert small.keys() - usual.keys() == {INTERNAL_SEGMENT_BYTES}
+        assert (small[INTERNAL_SEGMENT_BYTES].value, small["segment.bytes"].value) == ("1000", "1073741824")
+        log = rig.log(NAME, 0)
+        for _ in range(30):
+            rig.client().ask(produce(batch(size=100), NAME), 9)
+        assert log.config.segment_bytes == 1000
+        assert all(segment.size <= 1000 for segment in log.segments) and len(log.segments) > 3

@@ -456,6 +456,27 @@ async def test_clients_above_max_connections_are_turned_away_and_others_stay(dat
         assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
 
 
+@pytest.mark.parametrize(
+    ("properties", "admitted"),
+    [
+        ({"max.connections.per.ip": "2"}, [True, True, False]),
+        (
+            {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:1, ::1:5"},
+            [True, False, False],
+        ),
+        ({"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "10.0.0.1:3"}, [True, False, False]),
+    ],
+)
+async def test_connections_from_one_address_above_their_limit_are_turned_away(
+    properties: dict[str, str], admitted: list[bool], data_dir: Path
+) -> None:
+    async with running_rig(data_dir, properties) as rig:
+        clients = [rig.client() for _ in admitted]
+        assert [not client.transport.aborted for client in clients] == admitted
+        clients[0].disconnect()
+        assert not rig.client().transport.aborted
+
+
 async def test_a_connection_that_was_silent_for_too_long_is_closed(data_dir: Path) -> None:
     async with running_rig(data_dir, {"connections.max.idle.ms": "60000"}) as rig:
         rig.topic(TOPIC)
