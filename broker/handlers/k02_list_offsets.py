@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.cluster.epochs import epoch_error
+from stuntbroker.broker.requests.repeated_topics import partitions_by_topic
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
 from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.records import BatchHeader
@@ -71,11 +72,11 @@ def _steps(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Ste
     committed = body.isolation_level == READ_COMMITTED
     responses = []
     budget = ReadBudget()
-    for topic in body.topics:
-        times = Counter(part.partition_index for part in topic.partitions)
+    for name, wanted in partitions_by_topic(body.topics).items():
+        times = Counter(part.partition_index for part in wanted)
         partitions = []
-        for part in {part.partition_index: part for part in topic.partitions}.values():
-            log, cost = topics.log(topic.name, part.partition_index), ELEMENT_COST
+        for part in {part.partition_index: part for part in wanted}.values():
+            log, cost = topics.log(name, part.partition_index), ELEMENT_COST
             if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
             elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, VERSIONS.stop):
@@ -91,7 +92,7 @@ def _steps(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> Ste
             partitions.append(answer)
             yield cost
         if partitions:
-            responses.append(ListOffsetsTopicResponse(topic.name, partitions))
+            responses.append(ListOffsetsTopicResponse(name, partitions))
     return ListOffsetsResponse(topics=responses)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stuntbroker.broker.requests.repeated_topics import partitions_by_topic
 from stuntbroker.broker.requests.slices import ELEMENT_COST, PARTITION_CHANGE_COST, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
@@ -37,10 +38,11 @@ def handle(request: Asking[Uses], body: DeleteRecordsRequest, version: int) -> D
 def _steps(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps[DeleteRecordsResponse]:
     results: list[DeleteRecordsTopicResult] = []
     advanced: list[DeleteRecordsPartitionResult] = []
-    for topic in topics:
+    for name, wanted in partitions_by_topic(topics).items():
         partitions: list[DeleteRecordsPartitionResult] = []
-        for part in {part.partition_index: part for part in topic.partitions}.values():
-            log = broker.topics.log(topic.name, part.partition_index)
+        # Of a partition that is named several times, the last entry counts, as in Kafka.
+        for part in {part.partition_index: part for part in wanted}.values():
+            log = broker.topics.log(name, part.partition_index)
             segments = 0 if log is None else len(log.segments)
             answer = DeleteRecordsPartitionResult(part.partition_index, -1, _delete(broker, log, part.offset))
             partitions.append(answer)
@@ -50,7 +52,7 @@ def _steps(broker: Uses, topics: Sequence[DeleteRecordsTopic]) -> Steps[DeleteRe
                 segments -= len(log.segments)
             yield ELEMENT_COST + PARTITION_CHANGE_COST * segments
         if partitions:
-            results.append(DeleteRecordsTopicResult(topic.name, partitions))
+            results.append(DeleteRecordsTopicResult(name, partitions))
     try:
         if advanced:
             broker.data_dir.write_start_offsets()

@@ -176,6 +176,32 @@ async def test_delete_records_reports_unknown_partitions_of_internal_topics_as_u
         ]  # fmt: skip
 
 
+async def test_a_topic_named_several_times_has_one_entry_in_list_offsets_and_delete_records(data_dir: Path) -> None:
+    """A partition named twice is refused by ListOffsets; in DeleteRecords, its last entry counts."""
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 2)
+        rig.topic("other")
+        client = rig.client()
+        listed = ListOffsetsRequest(-1, 0, [
+            ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -1)]),
+            ListOffsetsTopic("other", [ListOffsetsPartition(0, -1, -1)]),
+            ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -2), ListOffsetsPartition(1, -1, -1)]),
+        ])  # fmt: skip
+        topics = client.ask(listed, 7).topics
+        assert [(topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics] == [
+            (TOPIC, [(0, Code.INVALID_REQUEST), (1, 0)]), ("other", [(0, 0)]),
+        ]  # fmt: skip
+        deleted = DeleteRecordsRequest([
+            DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 0)]),
+            DeleteRecordsTopic("other", [DeleteRecordsPartition(0, 0)]),
+            DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 5), DeleteRecordsPartition(1, 0)]),
+        ], 1_000)  # fmt: skip
+        topics = client.ask(deleted, 2).topics
+        assert [(topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics] == [
+            (TOPIC, [(0, Code.OFFSET_OUT_OF_RANGE), (1, 0)]), ("other", [(0, 0)]),
+        ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("indexes", "verify_only", "messages"),
     [
