@@ -14,14 +14,15 @@ from typing import Final, NamedTuple
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
     r"""
-    \s+ | //[^\n]* | \#[^\n]* | /\*.*?\*/        # blanks and comments
-    | (?P<quoted> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' )
+    \s+ | /\*.*?\*/ | /[^\n]*        # blanks and comments
+    | (?P<quoted> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' )
     | (?P<sign> [{};=] )
-    | (?P<word> [^\s{};="']+ )
+    | (?P<word> (?:[A-Za-z_$*]|[^\x00-\x9f])(?:[\w.$*-]|[^\x00-\x9f])* )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
 
 
 SIGNS: Final = ("{", "}", ";", "=")
@@ -93,13 +94,21 @@ def _split(text: str) -> Iterator[str]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise JaasError(f"the quotation mark at character {at + 1} is not closed")
+            if text[at] in "\"'":
+                raise JaasError(f"the quotation mark at character {at + 1} is not closed")
+            # As in Java, where a value without quotation marks begins with a letter, and has digits and . _ - $ after it.
+            raise JaasError(f"character {at + 1}: put values into quotation marks, and begin comments with //")
         at = match.end()
         if match["quoted"]:
             content = match["quoted"][1:-1]
-            yield _Quoted(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), content, flags=re.S))
+            yield _Quoted(_ESCAPE.sub(_unescaped, content))
         elif match["sign"] or match["word"]:
             yield match[0]
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code, 8)) if code.isdigit() and code < "8" else _ESCAPES.get(code, code)
 
 
 def _module(tokens: _Tokens) -> LoginModule:

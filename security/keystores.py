@@ -18,6 +18,8 @@ from struct import unpack_from
 from textwrap import wrap
 from typing import Final, NamedTuple
 
+from stuntbroker.security.der import read_length
+
 OPENSSL_S_MAX: Final = 30
 _JKS_MAGIC: Final = 0xFEEDFEED
 _JKS_VERSION: Final = 2
@@ -202,7 +204,7 @@ def _jks_key(protected: bytes, password: str) -> bytes:
     at += len(_JKS_ALGORITHM)
     if protected[at : at + 2] == b"\x05\x00":
         at += 2
-    _, at = _der_length(protected, at + 1)  # The header of the octet string.
+    _, at = read_length(protected, at + 1)  # The header of the octet string.
     salt, encrypted, check = protected[at : at + 20], protected[at + 20 : -20], protected[-20:]
     secret, block, stream = password.encode("utf-16-be"), salt, bytearray()
     while len(stream) < len(encrypted):
@@ -212,15 +214,6 @@ def _jks_key(protected: bytes, password: str) -> bytes:
     if hashlib.sha1(secret + key, usedforsecurity=False).digest() != check:
         raise KeystoreError("the password of the key is wrong")
     return key
-
-
-def _der_length(data: bytes, at: int) -> tuple[int, int]:
-    """Return (length, position after it) of a DER value whose length begins at `at`."""
-    first = data[at]
-    if first < 0x80:
-        return first, at + 1
-    size = first & 0x7F
-    return int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
 
 
 def _pem_of_key(key: bytes) -> str:

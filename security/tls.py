@@ -20,6 +20,8 @@ PROTOCOLS: Final = {
 }
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
+ANY_TRUSTED: Final = ssl.VERIFY_X509_PARTIAL_CHAIN
+"""Every certificate of a truststore is trusted, as in Java: also one that another authority has signed."""
 _ONE_LINE_PEM: Final = re.compile(r"(?P<begin>-----BEGIN [A-Z0-9 ]+-----)(?P<content>[^\n]+?)(?P<end>-----END)")
 
 VERIFICATION: Final = "enable.ssl.certificate.verification"
@@ -34,6 +36,7 @@ class TlsError(ValueError):
 def server_context(value_of: PropertyOf) -> ssl.SSLContext:
     """Return the context of a listener. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_flags |= ANY_TRUSTED
     _limit_versions(context, value_of("ssl.enabled.protocols"))
     if not _load_keystore(context, value_of):
         raise TlsError("ssl.keystore.location: not set; a listener with TLS needs a key and a certificate")
@@ -52,6 +55,7 @@ def client_context(value_of: PropertyOf) -> ssl.SSLContext:
     host name, and `enable.ssl.certificate.verification=false`, librdkafka's property, any certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ANY_TRUSTED
     _limit_versions(context, value_of("ssl.enabled.protocols"))
     context.check_hostname = bool(value_of("ssl.endpoint.identification.algorithm"))
     _load_keystore(context, value_of)

@@ -105,7 +105,7 @@ BROKER_SUBJECTS: Final = {
         "sasl.server.max.receive.size ssl.keystore.location "
         "ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain ssl.key.password ssl.keystore.type "
         "ssl.client.auth ssl.truststore.location ssl.truststore.password ssl.truststore.certificates ssl.truststore.type "
-        "ssl.enabled.protocols"
+        "ssl.principal.mapping.rules ssl.enabled.protocols"
     ),
     "Topics": (
         "auto.create.topics.enable delete.topic.enable num.partitions default.replication.factor "

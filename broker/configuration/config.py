@@ -20,6 +20,8 @@ from stuntbroker.broker.configuration.properties import (
 )
 from stuntbroker.protocol.primitives import INT32_MAX
 
+OF_AUTHORIZERS: Final = ("super.users", "allow.everyone.if.no.acl.found")
+"""Properties without effect while there is no authorizer."""
 REPLICATION_FACTOR: Final = 3
 """Default replication factor, limited by the number of nodes."""
 
@@ -70,6 +72,8 @@ class BrokerConfig:
                 _check_unused(name)
             if name not in known or not known[name].has_effect:
                 self.unused.append(name)
+        if not self._values["authorizer.class.name"]:
+            self.unused += [name for name in OF_AUTHORIZERS if name in self.given]
         self._convert_units()
         low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: an error; Kafka starts, and no member can ever join.
@@ -126,9 +130,16 @@ class BrokerConfig:
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
-    def of_listener(self, listener_name: str, name: str) -> Any:
-        """Return the value of a property for one listener (`listener.name.<listener>.<property>`). Raises ConfigError."""
-        own = f"{LISTENER_PREFIX}{listener_name.lower()}.{name}"
+    def of_listener(self, listener_name: str, name: str, mechanism: str = "") -> Any:
+        """Return the value of a property for one listener, or for one SASL mechanism of it. Raises ConfigError.
+
+        The first that is given counts: `listener.name.<listener>.<mechanism>.<property>`, `listener.name.<listener>.<property>`,
+        `<property>`.
+        """
+        prefix = f"{LISTENER_PREFIX}{listener_name.lower()}."
+        own = f"{prefix}{mechanism.lower()}.{name}" if mechanism else ""
+        if own not in self.given:
+            own = prefix + name
         if own not in self.given:
             return self._values[name]
         try:

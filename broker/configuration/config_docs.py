@@ -253,7 +253,7 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Size limit of a request in bytes. A larger one closes its connection.",
     "ssl.client.auth":
         "Whether clients of a listener with TLS have to show a certificate: none, requested or required. The certificate's "
-        "subject is the client's principal, unless SASL names one.",
+        "subject is the client's principal. A listener with SASL asks only if the property has the prefix of the listener.",
     "ssl.enabled.protocols":
         "Versions of TLS, from the lowest of the list to the highest.",
     "ssl.key.password":
@@ -268,6 +268,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Password of the keystore.",
     "ssl.keystore.type":
         "Format of the keystore. No effect here: the format is recognised by the content of the file.",
+    "ssl.principal.mapping.rules":
+        "What the subject of a client's certificate is called as a user: DEFAULT for the subject itself, or rules "
+        "RULE:PATTERN/REPLACEMENT/ with L or U at the end for small or capital letters; the first that matches counts.",
     "ssl.truststore.certificates":
         "Trusted certificates in PEM, in place of a truststore.",
     "ssl.truststore.location":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from stuntbroker.broker.configuration.config import OF_AUTHORIZERS
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
 from stuntbroker.broker.configuration.properties import (
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
 """Property in milliseconds -> the property in hours, with its default, that Kafka shows as the last synonym."""
-
-
 LOG_DIRS: Final = "log.dirs"
 
 
@@ -76,13 +75,20 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
 
     entries = []
     for name, prop in BROKER.items():
+        kind = prop.kind
+        if (
+            name in OF_AUTHORIZERS
+        ):  # Kafka's definition does not have them: they are shown if set, as what may be secret.
+            if name not in broker.config.given:
+                continue
+            kind = 0
         synonyms = _values_by_level(broker, name, _default_of(name, prop))
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         is_set = source != ConfigSource.DEFAULT_CONFIG
         value = _shown(show(broker.config[name]), prop.kind) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
-        entries.append(Entry(name, value, source, prop.kind, not prop.is_dynamic, synonyms))
+        entries.append(Entry(name, value, source, kind, not prop.is_dynamic, synonyms))
     for name, (kind, default) in UNUSED.items():
         synonyms = _values_by_level(broker, name, default)
         if name == LOG_DIRS:  # The data folder, whatever was given.

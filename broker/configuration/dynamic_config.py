@@ -24,6 +24,7 @@ from stuntbroker.broker.configuration.dynamic_properties import (
     PER_BROKER,
     SHORT,
 )
+from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX
 from stuntbroker.broker.configuration.properties import BROKER, MAX_PER_IP, OF_TOPICS, ConfigError, Property
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX
@@ -203,7 +204,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             _read(known, name, text)
         elif name in DYNAMIC:
             _check_type(name, DYNAMIC[name], text)
-    per_broker = [name for name in values if name in PER_BROKER]
+    per_broker = [name for name in values if name in PER_BROKER or name.startswith(LISTENER_PREFIX)]
     if per_broker and level == CLUSTER:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,

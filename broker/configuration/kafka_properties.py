@@ -46,7 +46,7 @@ _UNUSED: Final = {
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name=scope sasl.oauthbearer.sub.claim.name=sub
     sasl.oauthbearer.token.endpoint.url security.inter.broker.protocol=PLAINTEXT security.providers
-    ssl.endpoint.identification.algorithm=https ssl.keymanager.algorithm=SunX509 ssl.principal.mapping.rules=DEFAULT
+    ssl.endpoint.identification.algorithm=https ssl.keymanager.algorithm=SunX509
     ssl.protocol=TLSv1.3 ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm=PKIX
     """,
     INT: """
@@ -183,8 +183,8 @@ _OTHERS: Final = frozenset(
     share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms
     socket.listen.backlog.size socket.request.max.bytes ssl.client.auth ssl.enabled.protocols ssl.key.password
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
-    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
-    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    ssl.principal.mapping.rules ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
     transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
     transaction.state.log.num.partitions transaction.state.log.replication.factor transaction.state.log.segment.bytes
     transaction.two.phase.commit.enable transactional.id.expiration.ms unclean.leader.election.interval.ms

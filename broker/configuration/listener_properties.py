@@ -8,9 +8,8 @@ from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, PASSWOR
 from stuntbroker.broker.configuration.properties import BROKER
 
 LISTENER_PREFIX: Final = "listener.name."
-PER_LISTENER: Final = frozenset(name for name in BROKER if name.startswith(("ssl.", "sasl."))) | {
-    "connections.max.reauth.ms"
-}
+SESSION_MS_MAX: Final = "connections.max.reauth.ms"
+PER_LISTENER: Final = frozenset(name for name in BROKER if name.startswith(("ssl.", "sasl."))) | {SESSION_MS_MAX}
 """Properties that `listener.name.<listener>.` sets for one listener."""
 UNUSED_SECRETS: Final = frozenset(
     [
@@ -21,7 +20,15 @@ UNUSED_SECRETS: Final = frozenset(
 )
 """Passwords and keys without effect here that cannot change while the broker runs."""
 JAAS_CONFIG: Final = "sasl.jaas.config"
-"""Users of a mechanism; only with the prefix `listener.name.<listener>.<mechanism>.`"""
+CLIENT_AUTH: Final = "ssl.client.auth"
+PER_MECHANISM: Final = frozenset(
+    {
+        f"plain.{JAAS_CONFIG}",
+        f"oauthbearer.{JAAS_CONFIG}",
+        *(f"{name}.{SESSION_MS_MAX}" for name in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")),
+    }
+)
+"""Properties of one mechanism of a listener, after `listener.name.<listener>.`"""
 
 
 def is_listener_property(name: str) -> bool:
@@ -29,7 +36,7 @@ def is_listener_property(name: str) -> bool:
     if not name.startswith(LISTENER_PREFIX):
         return False
     own = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return own in PER_LISTENER or own.endswith(f".{JAAS_CONFIG}")
+    return own in PER_LISTENER or own in PER_MECHANISM
 
 
 def is_secret(name: str) -> bool:

@@ -330,6 +330,7 @@ _BROKER: Final[dict[str, Property]] = {
     "ssl.keystore.location": _string(""),
     "ssl.keystore.password": _password(),
     "ssl.keystore.type": _string("JKS", _one_of("JKS", "PKCS12", "PEM")).without_effect(),
+    "ssl.principal.mapping.rules": _string("DEFAULT"),
     "ssl.truststore.certificates": _password(),
     "ssl.truststore.location": _string(""),
     "ssl.truststore.password": _password(),

@@ -88,6 +88,7 @@ TextName = Literal[
     "ssl.keystore.location",
     "ssl.keystore.password",
     "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
     "ssl.truststore.certificates",
     "ssl.truststore.location",
     "ssl.truststore.password",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_listener_property
+from stuntbroker.broker.configuration.listener_properties import CLIENT_AUTH, LISTENER_PREFIX, is_listener_property
 from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.protocol.addresses import (
@@ -140,13 +140,23 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
 
 
 def properties_of_no_listener(config: BrokerConfig, listeners: Iterable[Listener]) -> list[str]:
-    """Return the given properties that are for one listener (`listener.name.<listener>.<property>`) that does not exist."""
-    names = {each.name for each in listeners}
-    return [
+    """Return the given properties that no listener uses.
+
+    The listener of `listener.name.<listener>.<property>` may not exist, or have capital letters, as Kafka looks for small ones.
+    `ssl.client.auth` without a prefix is for listeners without SASL.
+    """
+    listeners = list(listeners)
+    prefixes = {each.name.lower() for each in listeners}
+    unused = [
         name
         for name in config.given
-        if is_listener_property(name) and name.removeprefix(LISTENER_PREFIX).partition(".")[0].upper() not in names
+        if is_listener_property(name) and name.removeprefix(LISTENER_PREFIX).partition(".")[0] not in prefixes
     ]
+    if CLIENT_AUTH in config.given and not any(
+        each.security is not None and each.security.protocol == "SSL" for each in listeners
+    ):
+        unused.append(CLIENT_AUTH)
+    return unused
 
 
 def _security(name: str, protocol: str, config: BrokerConfig) -> ListenerSecurity | None:

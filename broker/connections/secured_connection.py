@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.connections.connection import Connection
 from stuntbroker.broker.permissions.authorizer import Principal
 from stuntbroker.broker.requests.request import Request
-from stuntbroker.broker.security.authentication import Authentication, Stage
+from stuntbroker.broker.security.authentication import Authentication, Stage, Unanswerable
+from stuntbroker.broker.security.subject import NoMatchingRule
 from stuntbroker.protocol.api_keys import API_VERSIONS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
@@ -21,18 +22,6 @@ if TYPE_CHECKING:
 PIECE_BYTES_MAX: Final = 1 << 18
 """Bytes of a large response that are encrypted at once."""
 _unpack_size: Final = Struct(">i").unpack_from
-_SHORT_NAMES: Final = {
-    "commonName": "CN",
-    "countryName": "C",
-    "domainComponent": "DC",
-    "localityName": "L",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "stateOrProvinceName": "ST",
-    "streetAddress": "STREET",
-    "userId": "UID",
-}
-"""Names of the parts of a subject, as OpenSSL and as RFC 2253 write them."""
 
 
 class SecuredConnection(Connection):
@@ -55,9 +44,15 @@ class SecuredConnection(Connection):
     def connection_made(self, transport: Any) -> None:
         """Begin a connection, after the TLS handshake. A client certificate names the client's principal."""
         super().connection_made(transport)
-        if self.authentication is None:
-            certificate = transport.get_extra_info("peercert")
-            self.principal = Principal("User", subject_of(certificate)) if certificate else self.listener.principal
+        security = self.listener.security
+        if self.authentication is not None or security is None:
+            return
+        certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        if certificate:
+            try:
+                self.principal = Principal("User", security.user_of_certificate(certificate))
+            except (NoMatchingRule, ValueError) as fault:
+                self.fail("authentication_failed", listener=self.listener.name, reason=str(fault))
 
     def buffer_updated(self, count: int) -> None:
         """Handle received bytes; a client that is not authenticated may send small requests only."""
@@ -131,7 +126,11 @@ class SecuredConnection(Connection):
 
     def _take_bare_token(self, token: bytes, authentication: Authentication) -> bool:
         """Check a token that came without a request header; the answer has none either."""
-        answer = authentication.take_token(token)
+        try:
+            answer = authentication.take_token(token)
+        except Unanswerable as fault:
+            self.fail("authentication_failed", listener=self.listener.name, reason=str(fault))
+            return False
         if answer.error != ErrorCode.NONE:
             self.fail("authentication_failed", listener=self.listener.name, reason=answer.reason)
             return False
@@ -140,19 +139,3 @@ class SecuredConnection(Connection):
         self.broker.turn.end()
         self.broker.turn.deliver(self.transport, pack(">i", len(answer.token)) + answer.token)
         return True
-
-
-def subject_of(certificate: dict[str, Any]) -> str:
-    """Return the subject of a certificate, as `ssl` describes it, in the form of RFC 2253: the last part first."""
-    parts = [
-        "+".join(f"{_SHORT_NAMES.get(name, name)}={_escaped(value)}" for name, value in part)
-        for part in certificate.get("subject", ())
-    ]
-    return ",".join(reversed(parts))
-
-
-def _escaped(value: str) -> str:
-    escaped = "".join(f"\\{letter}" if letter in ',+"\\<>;' else letter for letter in value)
-    if escaped.startswith(("#", " ")):
-        escaped = f"\\{escaped}"
-    return f"{escaped[:-1]}\\ " if len(escaped) > 1 and escaped.endswith(" ") else escaped

@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 
 KEY: Final = 17
 VERSIONS = range(0, 2)
-MECHANISM_SHOWN: Final = 100
-"""Maximum number of characters of an unknown mechanism in the log."""
 
 
-def handle(request: Asking[Uses], body: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
-    """Agree on a mechanism of the listener; ILLEGAL_SASL_STATE without SASL, or when it is too late."""
+def handle(request: Asking[Uses], body: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | None:
+    """Agree on a mechanism of the listener; ILLEGAL_SASL_STATE without SASL, or when it is too late.
+
+    Returns None if the connection has been closed, as in Kafka when a client authenticates again by an unknown mechanism.
+    """
     authentication = request.connection.authentication
     if authentication is None:
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, [])
-    error = authentication.shake_hands(body.mechanism, bare_tokens=version == 0)
+    from stuntbroker.broker.security.authentication import MECHANISM_SHOWN, Unanswerable
+
+    try:
+        error = authentication.shake_hands(body.mechanism, bare_tokens=version == 0)
+    except Unanswerable as fault:
+        request.fail("authentication_failed", listener=request.listener.name, reason=str(fault))
+        return None
     if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         request.broker.events.warning(
             "authentication_failed",

@@ -22,15 +22,22 @@ KEY: Final = 36
 VERSIONS = range(0, 3)
 
 
-def handle(request: Asking[Uses], body: SaslAuthenticateRequest, version: int) -> SaslAuthenticateResponse:
-    """Check a token; ILLEGAL_SASL_STATE without a mechanism that was agreed on."""
+def handle(request: Asking[Uses], body: SaslAuthenticateRequest, version: int) -> SaslAuthenticateResponse | None:
+    """Check a token; ILLEGAL_SASL_STATE without a mechanism that was agreed on.
+
+    Returns None if the connection has been closed, as in Kafka when a client authenticates again by another mechanism.
+    """
+    # Not loaded for listeners without SASL.
+    from stuntbroker.broker.security.authentication import NO_AUTHENTICATION, Unanswerable
+
     authentication = request.connection.authentication
     if authentication is None:
-        # Not loaded for listeners without SASL.
-        from stuntbroker.broker.security.authentication import NO_AUTHENTICATION
-
         return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_AUTHENTICATION, b"", 0)
-    answer = authentication.take_token(bytes(body.auth_bytes))
+    try:
+        answer = authentication.take_token(bytes(body.auth_bytes))
+    except Unanswerable as fault:
+        request.fail("authentication_failed", listener=request.listener.name, reason=str(fault))
+        return None
     if authentication.principal is not None:
         request.connection.principal = authentication.principal
     if answer.reason:

@@ -98,6 +98,8 @@ def denial_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:
             answer.results = list({result.group_id: result for result in answer.results}.values())
         case api_keys.OFFSET_DELETE if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             answer.error_code, answer.topics = ErrorCode.NONE, _offsets_not_deleted(body, error)
+        case api_keys.DESCRIBE_QUORUM:
+            answer.topics = []
         case api_keys.DESCRIBE_LOG_DIRS:
             answer.results = []
         case api_keys.ALTER_REPLICA_LOG_DIRS:

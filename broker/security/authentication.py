@@ -25,6 +25,16 @@ NO_AUTHENTICATION: Final = "SaslAuthenticate request received after successful a
 """Kafka's message where there is nothing to authenticate, which includes listeners without SASL."""
 
 
+REAUTHENTICATION_INTERVAL_MS: Final = 1_000
+"""Time after the begin of a re-authentication in which another one is refused (KIP-368)."""
+MECHANISM_SHOWN: Final = 100
+"""Maximum number of characters of an unknown mechanism in the log."""
+
+
+class Unanswerable(Exception):
+    """The connection has to be closed without a response. The message is for the log."""
+
+
 class Stage(Enum):
     """Progress of an authentication."""
 
@@ -57,11 +67,12 @@ class Authentication:
         "_clock",
         "_expires_ms",
         "_had_versions",
-        "_max_session_ms",
+        "_is_other_mechanism",
         "_mechanism",
         "_mechanism_name",
         "_new_mechanism",
-        "_refusal",
+        "_reauthenticated_ms",
+        "_session_ms_max",
         "mechanisms",
         "principal",
         "stage",
@@ -72,21 +83,23 @@ class Authentication:
         mechanisms: tuple[str, ...],
         new_mechanism: Callable[[str], Mechanism],
         clock: Clock,
-        max_session_ms: int,
+        session_ms_max: Callable[[str], int],
     ) -> None:
-        """`max_session_ms`: longest session (`connections.max.reauth.ms`); 0 for no limit."""
+        """`session_ms_max`: longest session by a mechanism (`connections.max.reauth.ms`); 0 for no limit."""
         self.mechanisms = mechanisms
         """Names of the mechanisms that the listener has."""
         self._new_mechanism = new_mechanism
         self._clock = clock
-        self._max_session_ms = max_session_ms
+        self._session_ms_max = session_ms_max
         self._mechanism: Mechanism | None = None
         self._mechanism_name = ""
+        self._is_other_mechanism = False
+        """Whether the client authenticates again by another mechanism than before."""
         self._had_versions = False
         self._expires_ms: int | None = None
         """Time at which the session expires, by the monotonic clock."""
-        self._refusal = ""
-        """Why the next token is refused: the mechanism is another one than before."""
+        self._reauthenticated_ms: int | None = None
+        """Time at which the client began to authenticate again, by the monotonic clock."""
         self.stage = Stage.START
         self.principal: Principal | None = None
         """The authenticated principal."""
@@ -108,31 +121,47 @@ class Authentication:
         self._had_versions = False
 
     def shake_hands(self, mechanism: str, *, bare_tokens: bool) -> ErrorCode:
-        """Agree on the mechanism. `bare_tokens`: the client sends tokens without request headers (v0)."""
-        if self.stage is Stage.AUTHENTICATED and self._expires_ms is None:
-            return ErrorCode.ILLEGAL_SASL_STATE
-        if self.stage not in (Stage.START, Stage.AUTHENTICATED):
+        """Agree on the mechanism. `bare_tokens`: the client sends tokens without request headers (v0).
+
+        Raises Unanswerable if the connection has to be closed without a response.
+        """
+        if self.stage is Stage.AUTHENTICATED:
+            return self._begin_reauthentication(mechanism, bare_tokens)
+        if self.stage is not Stage.START:
             self.stage = Stage.FAILED
             return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self.mechanisms:
             self.stage = Stage.FAILED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        if self.principal is not None and mechanism != self._mechanism_name:
-            self._refusal = (
-                f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism "
-                f"'{self._mechanism_name}'"
-            )
-        self._mechanism, self._mechanism_name = self._new_mechanism(mechanism), mechanism
-        self.stage = Stage.BARE_TOKENS if bare_tokens else Stage.TOKENS
+        self._agree(mechanism, bare_tokens)
         return ErrorCode.NONE
 
+    def _begin_reauthentication(self, mechanism: str, bare_tokens: bool) -> ErrorCode:
+        """Agree on the mechanism of an authenticated client, which may not authenticate again twice in a second."""
+        now_ms = self._clock.monotonic_ms()
+        before_ms = self._reauthenticated_ms
+        if self._expires_ms is None or (before_ms is not None and now_ms - before_ms < REAUTHENTICATION_INTERVAL_MS):
+            return ErrorCode.ILLEGAL_SASL_STATE
+        self._reauthenticated_ms = now_ms
+        if mechanism not in self.mechanisms:
+            raise Unanswerable(
+                f"the client authenticates again by {mechanism[:MECHANISM_SHOWN]!r}, which is not enabled"
+            )
+        self._is_other_mechanism = mechanism != self._mechanism_name
+        self._agree(mechanism, bare_tokens)
+        return ErrorCode.NONE
+
+    def _agree(self, mechanism: str, bare_tokens: bool) -> None:
+        self._mechanism, self._mechanism_name = self._new_mechanism(mechanism), mechanism
+        self.stage = Stage.BARE_TOKENS if bare_tokens else Stage.TOKENS
+
     def take_token(self, token: bytes) -> Answer:
-        """Check the client's next token, and return the answer."""
+        """Check the client's next token, and return the answer. Raises Unanswerable."""
         if self.stage is Stage.AUTHENTICATED or self._mechanism is None:
             return Answer(ErrorCode.ILLEGAL_SASL_STATE, NO_AUTHENTICATION, b"", 0)
+        if self._is_other_mechanism:
+            raise Unanswerable(f"the client authenticates again by another mechanism, {self._mechanism_name}")
         try:
-            if self._refusal:
-                raise AuthenticationFailure(self._refusal)
             answer = self._mechanism.evaluate(token)
             if self._mechanism.user is not None:
                 self._authenticated(Principal("User", self._mechanism.user))
@@ -144,12 +173,12 @@ class Authentication:
 
     def _authenticated(self, principal: Principal) -> None:
         if self.principal not in (None, principal):
-            name = self._mechanism_name
             raise AuthenticationFailure(
-                f"Cannot change principals during re-authentication from {self.principal}: {principal} ({name})"
+                f"Cannot change principals during re-authentication from {_dotted(self.principal)}: {_dotted(principal)}"
             )
         assert self._mechanism is not None
-        limits_ms = [self._max_session_ms] if self._max_session_ms else []
+        session_ms_max = self._session_ms_max(self._mechanism_name)
+        limits_ms = [session_ms_max] if session_ms_max else []
         if self._mechanism.expires_ms is not None:
             limits_ms.append(self._mechanism.expires_ms - self._clock.now_ms())
         self._expires_ms = self._clock.monotonic_ms() + min(limits_ms) if limits_ms else None
@@ -166,3 +195,8 @@ class Authentication:
 
     def _is_expired(self) -> bool:
         return self._expires_ms is not None and self._clock.monotonic_ms() >= self._expires_ms
+
+
+def _dotted(principal: Principal | None) -> str:
+    """Return a principal as Kafka writes it in this message."""
+    return "" if principal is None else f"{principal.type}.{principal.name}"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.configuration.listener_properties import JAAS_CONFIG, LISTENER_PREFIX
+from stuntbroker.broker.configuration.listener_properties import (
+    CLIENT_AUTH,
+    JAAS_CONFIG,
+    LISTENER_PREFIX,
+    SESSION_MS_MAX,
+)
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.security.authentication import Authentication
-from stuntbroker.broker.security.mechanisms import PLAIN, SERVED, new_mechanism
+from stuntbroker.broker.security.mechanisms import OAUTHBEARER, PLAIN, SERVED, TokenRules, new_mechanism
+from stuntbroker.broker.security.subject import MappingError, MappingRules, parse_mapping_rules, subject_of, user_of
 from stuntbroker.broker.security.users import Users
 from stuntbroker.security.jaas import JaasError, parse_jaas_config, parse_jaas_file
 from stuntbroker.security.tls import TlsError, server_context
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.random_source import RandomSource
 
+MAPPING_RULES: Final = "ssl.principal.mapping.rules"
 NOT_TLS: Final = ("HTTP_REQUEST", "WRONG_VERSION_NUMBER", "NOT_SSL_RECORD_OR_TLS", "RECORD_LAYER_FAILURE")
 """OpenSSL's reasons for refusing a client that does not speak TLS, and would not understand an alert."""
 JAAS_CONTEXT: Final = "KafkaServer"
@@ -40,16 +48,23 @@ class ListenerSecurity:
         """SASL mechanisms, in Kafka's order; empty without SASL."""
         self._everywhere = _passwords(config["stuntbroker.users"])
         self._of_jaas = _jaas_passwords(name, config) if PLAIN in self.mechanisms else {}
-        self._max_session_ms: int = config.of_listener(name, "connections.max.reauth.ms")
+        self._token_rules = _token_rules(name, config) if OAUTHBEARER in self.mechanisms else TokenRules()
+        self._session_ms_max: dict[str, int] = {
+            mechanism: config.of_listener(name, SESSION_MS_MAX, mechanism) for mechanism in self.mechanisms
+        }
         self.receive_size_max: int = config.of_listener(name, "sasl.server.max.receive.size")
         """Maximum bytes of a request before authentication."""
         self.tls: ssl.SSLContext | None = None
         """The context for new connections; None without TLS."""
+        self._mapping_rules: MappingRules = ()
         if protocol.endswith("SSL"):
             try:
-                self.tls = server_context(lambda prop: str(config.of_listener(name, prop)))
+                self.tls = server_context(lambda prop: self._tls_property(config, prop))
+                self._mapping_rules = parse_mapping_rules(config.of_listener(name, MAPPING_RULES))
             except TlsError as fault:
                 raise ConfigError(f"listener {name}: {fault}") from fault
+            except MappingError as fault:
+                raise ConfigError(f"listener {name}: {MAPPING_RULES}: {fault}") from fault
         # Unlike Kafka: without any user, the broker does not start either when JAAS has a login module.
         if PLAIN in self.mechanisms and not self._everywhere and not self._of_jaas:
             raise ConfigError(
@@ -57,14 +72,25 @@ class ListenerSecurity:
                 f"or {LISTENER_PREFIX}{name.lower()}.plain.{JAAS_CONFIG}"
             )
 
+    def _tls_property(self, config: BrokerConfig, prop: str) -> str:
+        own = f"{LISTENER_PREFIX}{self.name.lower()}.{prop}"
+        # Clients with SASL need no certificate, unless the listener itself asks for one, as in Kafka.
+        if prop == CLIENT_AUTH and self.mechanisms and own not in config.given:
+            return "none"
+        return str(config.of_listener(self.name, prop))
+
+    def user_of_certificate(self, certificate: bytes) -> str:
+        """Return the user that a client's certificate (DER) names. Raises NoMatchingRule, and ValueError."""
+        return user_of(subject_of(certificate), self._mapping_rules)
+
     def new_authentication(self, stored: ScramCredentials, random_source: RandomSource, clock: Clock) -> Authentication:
         """Return the authentication of a new connection."""
         users = Users(self._everywhere, self._of_jaas, stored)
         return Authentication(
             self.mechanisms,
-            lambda mechanism: new_mechanism(mechanism, users, random_source, clock.now_ms),
+            lambda mechanism: new_mechanism(mechanism, users, random_source, clock.now_ms, self._token_rules),
             clock,
-            self._max_session_ms,
+            self._session_ms_max.__getitem__,
         )
 
     def report_handshakes(self, failed: Callable[[str], None]) -> None:
@@ -131,27 +157,49 @@ def _passwords(text: str) -> dict[str, str]:
 
 
 def _jaas_passwords(name: str, config: BrokerConfig) -> dict[str, str]:
-    """Return user -> password of the JAAS configuration for PLAIN. Raises ConfigError.
-
-    As in Kafka, the property of the listener and its mechanism comes before the contexts of the JAAS file.
-    """
-    prop = f"{LISTENER_PREFIX}{name.lower()}.{PLAIN.lower()}.{JAAS_CONFIG}"
-    options: dict[str, str] = {}
-    if prop in config.given:
-        try:
-            options = parse_jaas_config(config.given[prop]).options
-        except JaasError as fault:
-            raise ConfigError(f"{prop}: {fault}") from fault
-    elif path := config["stuntbroker.jaas.file"]:
-        options = _options_of_file(path, name)
+    """Return user -> password of the JAAS configuration for PLAIN. Raises ConfigError."""
     return {
         option.removeprefix(USER_OPTION): password
-        for option, password in options.items()
+        for option, password in _jaas_options(name, PLAIN, ".PlainLoginModule", config).items()
         if option.startswith(USER_OPTION)
     }
 
 
-def _options_of_file(path: str, name: str) -> dict[str, str]:
+def _token_rules(name: str, config: BrokerConfig) -> TokenRules:
+    """Return what the JAAS configuration for OAUTHBEARER requires of tokens. Raises ConfigError."""
+    options = _jaas_options(name, OAUTHBEARER, ".OAuthBearerLoginModule", config)
+
+    def option(what: str, default: str) -> str:
+        return options.get(f"unsecuredValidator{what}", "").strip() or default
+
+    skew_ms = option("AllowableClockSkewMs", "0")
+    if not re.fullmatch("[0-9]{1,9}", skew_ms):
+        raise ConfigError(f"listener {name}: unsecuredValidatorAllowableClockSkewMs: {skew_ms!r} is not a number of ms")
+    return TokenRules(
+        option("PrincipalClaimName", "sub"),
+        option("ScopeClaimName", "scope"),
+        tuple(option("RequiredScope", "").split()),
+        int(skew_ms),
+    )
+
+
+def _jaas_options(name: str, mechanism: str, module: str, config: BrokerConfig) -> dict[str, str]:
+    """Return the options of a login module for a mechanism. Raises ConfigError.
+
+    As in Kafka, the property of the listener and its mechanism comes before the contexts of the JAAS file.
+    """
+    prop = f"{LISTENER_PREFIX}{name.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+    if prop in config.given:
+        try:
+            return parse_jaas_config(config.given[prop]).options
+        except JaasError as fault:
+            raise ConfigError(f"{prop}: {fault}") from fault
+    if path := config["stuntbroker.jaas.file"]:
+        return _options_of_file(path, name, module)
+    return {}
+
+
+def _options_of_file(path: str, name: str, module_name: str) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8") as file:
             contexts = parse_jaas_file(file.read())
@@ -159,8 +207,8 @@ def _options_of_file(path: str, name: str) -> dict[str, str]:
         raise ConfigError(f"stuntbroker.jaas.file: {path}: {fault.strerror}") from fault
     except (JaasError, UnicodeDecodeError) as fault:
         raise ConfigError(f"stuntbroker.jaas.file: {path}: {fault}") from fault
-    options: dict[str, Any] = {}
+    options: dict[str, str] = {}
     for module in contexts.get(f"{name.lower()}.{JAAS_CONTEXT}") or contexts.get(JAAS_CONTEXT, []):
-        if module.class_name.endswith(".PlainLoginModule"):
+        if module.class_name.endswith(module_name):
             options |= module.options
     return options

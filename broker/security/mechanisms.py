@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable
 from math import nan
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from stuntbroker.broker.security.scram import (
     ClientFirst,
@@ -41,8 +41,8 @@ OTHER_AUTHORIZATION_ID: Final = (
 )
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 _HEADER: Final = re.compile(r"n,(?:a=([^,]*))?,", re.IGNORECASE)
-_PAIR: Final = re.compile(r"[A-Za-z]+=.*", re.DOTALL)
-_AUTH: Final = re.compile(r"auth=bearer +([-_.A-Za-z0-9=+/]+)", re.IGNORECASE)
+_PAIR: Final = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
+_AUTH: Final = re.compile(r"bearer +([-_.A-Za-z0-9]+)", re.IGNORECASE)
 USER_SHOWN: Final = 100
 """Maximum number of characters of an unknown user's name in a message."""
 
@@ -136,30 +136,53 @@ class Scram:
         return final
 
 
+class TokenRules(NamedTuple):
+    """What is required of the tokens of a listener, from the options of OAuthBearerLoginModule in its JAAS configuration."""
+
+    user_claim: str = "sub"
+    scope_claim: str = "scope"
+    scopes: tuple[str, ...] = ()
+    """Scopes that a token must have."""
+    clock_skew_ms: int = 0
+    """By how much the clocks of the client and of the broker may differ."""
+
+
 class OAuthBearer:
     """OAUTHBEARER (RFC 7628) with unsecured tokens, which is what Kafka accepts without further configuration.
 
-    A token is a JSON Web Token with the algorithm "none" and an empty signature. It needs the claims `sub`, which is the
-    user, and `exp`, in seconds; it expires then.
+    A token is a JSON Web Token with the algorithm "none" and an empty signature. It needs a claim with the user, and the
+    claim `exp`, in seconds; it expires then.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], rules: TokenRules) -> None:
         self._now_ms = now_ms
-        self._was_refused = False
+        self._rules = rules
+        self._refusal = ""
         self.user: str | None = None
         self.expires_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         """As Mechanism. A refused token is answered first, and fails when the client has acknowledged the answer."""
-        if self._was_refused:
-            raise AuthenticationFailure(INVALID_TOKEN)
+        if self._refusal:
+            raise AuthenticationFailure(self._refusal)
         authorization_id, signed = _parse_bearer(token.decode("utf-8", "replace"))
-        claims = _unsecured_claims(signed)
-        user, expires_s, issued_s = claims.get("sub"), _number(claims.get("exp")), _number(claims.get("iat", 0))
-        now_s = self._now_ms() / 1000
-        if not isinstance(user, str) or not user or not issued_s <= now_s < expires_s:
-            self._was_refused = True
-            return INVALID_TOKEN.encode()
+        rules, claims = self._rules, _unsecured_claims(signed)
+        user, expires_s, issued_s = (
+            claims.get(rules.user_claim),
+            _number(claims.get("exp")),
+            _number(claims.get("iat", 0)),
+        )
+        now_s, skew_s = self._now_ms() / 1000, rules.clock_skew_ms / 1000
+        scopes = _scopes(claims.get(rules.scope_claim))
+        is_current = issued_s <= now_s + skew_s and now_s - skew_s < expires_s and issued_s < expires_s
+        if not isinstance(user, str) or not user.strip() or scopes is None or not is_current:
+            self._refusal = INVALID_TOKEN
+        elif not scopes.issuperset(rules.scopes):
+            scopes_shown = json.dumps(f"[{', '.join(rules.scopes)}]")
+            self._refusal = f'{{"status":"insufficient_scope", "scope":{scopes_shown}}}'
+        if self._refusal:
+            return self._refusal.encode()
+        assert isinstance(user, str)
         if (authorization_id or user) != user:
             raise AuthenticationFailure(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
@@ -167,6 +190,16 @@ class OAuthBearer:
             )
         self.user, self.expires_ms = user, int(expires_s * 1000)
         return b""
+
+
+def _scopes(claim: object) -> frozenset[str] | None:
+    """Return the scopes of a token: one text, or a list of them. None if the claim is neither."""
+    if claim is None:
+        return frozenset()
+    scopes = [claim] if isinstance(claim, str) else claim
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+        return None
+    return frozenset(scope.strip() for scope in scopes if scope.strip())
 
 
 def _number(value: object) -> float:
@@ -192,12 +225,14 @@ def _unsecured_claims(token: str) -> dict[str, Any]:
     return parts[1] if parts[0].get("alg") == "none" else {}
 
 
-def new_mechanism(name: str, users: Users, random_source: RandomSource, now_ms: Callable[[], int]) -> Mechanism:
+def new_mechanism(
+    name: str, users: Users, random_source: RandomSource, now_ms: Callable[[], int], token_rules: TokenRules
+) -> Mechanism:
     """Return the server's side of a new authentication by one of the mechanisms in SERVED."""
     if name == PLAIN:
         return Plain(users)
     if name == OAUTHBEARER:
-        return OAuthBearer(now_ms)
+        return OAuthBearer(now_ms, token_rules)
     return Scram(users, SCRAM_MECHANISMS[name], random_source)
 
 
@@ -210,7 +245,8 @@ def _parse_bearer(message: str) -> tuple[str, str]:
     match = _HEADER.fullmatch(header)
     if match is None or pairs[-2:] != ["", ""] or not all(_PAIR.fullmatch(pair) for pair in pairs[:-2]):
         raise InvalidCredentials("the message is malformed")
-    token = next((auth[1] for pair in pairs if (auth := _AUTH.fullmatch(pair))), None)
-    if token is None:
-        raise InvalidCredentials("the message is malformed")
-    return match[1] or "", token
+    values = dict(pair.split("=", 1) for pair in pairs[:-2])
+    auth = _AUTH.fullmatch(values.get("auth", ""))
+    if auth is None:
+        raise InvalidCredentials("the message has no bearer token")
+    return match[1] or "", auth[1]

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 PASSWORDS_KEPT: Final = 1_000
 """Number of salted passwords that are kept, as each takes milliseconds."""
-_NAME: Final = "(?:[^=,]|=2C|=3D)+"
+# As in Kafka, ASCII only, although credentials can be stored for other names.
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _CLIENT_FIRST: Final = re.compile(
-    rf"(?P<header>n,(?:a=(?P<authorization_id>{_NAME}))?,)"
-    rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,]+)*))"
+    rf"n,(?:a=(?P<authorization_id>{_NAME}))?,"
+    rf"n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+={_VALUE})*)"
 )
 _CLIENT_FINAL: Final = re.compile(
-    r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,]+)*)"
+    rf"c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+={_VALUE})*"
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
 
@@ -61,8 +63,8 @@ def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterati
 class ClientFirst(NamedTuple):
     """The first message of a client."""
 
-    header: str
-    bare: str
+    signed: str
+    """The part that the client's proof covers."""
     user: str
     authorization_id: str
     nonce: str
@@ -73,9 +75,12 @@ def parse_client_first(message: bytes) -> ClientFirst:
     """Parse the first message of a client. Raises ScramError."""
     match = _parsed(_CLIENT_FIRST, message)
     extensions = dict(part.split("=", 1) for part in match["extensions"].split(",")[1:])
-    # As in Kafka, only the user is unescaped.
+    # As in Kafka, an extension that comes twice is signed once, and only the user is unescaped.
+    signed = ",".join(
+        (f"n={match['user']}", f"r={match['nonce']}", *(f"{name}={value}" for name, value in extensions.items()))
+    )
     user, authorization_id = _unescaped(match["user"]), match["authorization_id"] or ""
-    return ClientFirst(match["header"], match["bare"], user, authorization_id, match["nonce"], extensions)
+    return ClientFirst(signed, user, authorization_id, match["nonce"], extensions)
 
 
 def server_first(nonce: str, credential: ScramCredential) -> bytes:
@@ -93,9 +98,9 @@ def server_final(
     match = _parsed(_CLIENT_FINAL, final)
     if not challenge.startswith(f"r={match['nonce']},".encode()):
         raise ScramError("the client's nonce is not the server's")
-    if _decoded(match["binding"]) != first.header.encode():
-        raise ScramError("the client's channel binding is not that of its first message")
-    exchange = b",".join((first.bare.encode(), challenge, match["bare"].encode()))
+    _decoded(match["binding"])  # As in Kafka, it need not be that of the first message, and extensions are not signed.
+    signed = f"c={match['binding']},r={match['nonce']}"
+    exchange = b",".join((first.signed.encode(), challenge, signed.encode()))
     signature = hmac.digest(credential.stored_key, exchange, mechanism.hash_name)
     client_key = _xor(signature, _decoded(match["proof"]))
     if not hmac.compare_digest(hashlib.new(mechanism.hash_name, client_key).digest(), credential.stored_key):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.client_security import security_of_command
@@ -35,8 +35,20 @@ class UsageFault(CommandError):
 class Parser(argparse.ArgumentParser):
     """Parser of options like those of Kafka's commands: `--name value`, `--name=value`, and unambiguous abbreviations."""
 
-    def __init__(self, command: str, suffix: str = ".sh") -> None:
+    def __init__(self, command: str, suffix: str = ".sh", *, ignores_words: bool = False) -> None:
+        """`ignores_words`: words that belong to no option are ignored, as by most of Kafka's commands."""
         super().__init__(prog=f"{command}{suffix}", add_help=True)
+        self._ignores_words = ignores_words
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """Return the options. Raises UsageFault."""
+        options, others = self.parse_known_args(args, namespace)
+        unknown = [word for word in others if word.startswith("-") or not self._ignores_words]
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageFault: Kafka's commands exit with 1, not 2, on a usage error."""

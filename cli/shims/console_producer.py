@@ -43,7 +43,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command)
+    parser = Parser(command, ignores_words=True)
     parser.add_cluster_options("--broker-list")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--property", "--reader-property", dest="reader", action="append")

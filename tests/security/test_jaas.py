@@ -17,6 +17,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         (f'{PLAIN} REQUIRED password="a \\"quoted\\" ; = one";', {"password": 'a "quoted" ; = one'}),
         (f"{PLAIN} required /* nothing */ // more\n ;", {}),
         (f"{PLAIN} required password=';' username=\"=\";", {"password": ";", "username": "="}),
+        (f'{PLAIN} required password="\\101\\tb\\x" user-a.b=$x-1;', {"password": "A\tbx", "user-a.b": "$x-1"}),
     ],
 )
 def test_a_login_module_has_its_options(text: str, options: dict[str, str]) -> None:
@@ -32,6 +33,10 @@ def test_a_login_module_has_its_options(text: str, options: dict[str, str]) -> N
         (f"{PLAIN} required a;", "expected '='"),
         (f"{PLAIN} required a=;", "has no value"),
         (f'{PLAIN} required a="b;', "not closed"),
+        (f'{PLAIN} required a="b\n";', "not closed"),
+        (f"{PLAIN} required a=12;", "quotation marks"),
+        (f"{PLAIN} required a=b@c;", "quotation marks"),
+        (f"{PLAIN} required; # no comment", "comments with //"),
         (f"{PLAIN} required; {PLAIN} required;", "only one module"),
     ],
 )
@@ -41,7 +46,7 @@ def test_an_invalid_login_module_is_explained(text: str, said: str) -> None:
 
 
 def test_a_file_has_modules_by_context() -> None:
-    text = f'KafkaServer {{ {PLAIN} required user_a="b"; }};\n# the client\nKafkaClient {{ {PLAIN} required; }};'
+    text = f'KafkaServer {{ {PLAIN} required user_a="b"; }};\n// the client\nKafkaClient {{ {PLAIN} required; }};'
 
     assert parse_jaas_file(text) == {
         "KafkaServer": [LoginModule(PLAIN, {"user_a": "b"})],

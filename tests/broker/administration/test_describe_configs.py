@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.broker.configuration.config import OF_AUTHORIZERS
 from stuntbroker.broker.configuration.config_docs import BROKER_DOCS, TOPIC_DOCS, UNUSED_DOC, UNUSED_DOCS
 from stuntbroker.broker.configuration.kafka_properties import UNUSED
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
@@ -56,7 +57,8 @@ async def test_documentation_is_given_when_it_is_asked_for_and_null_otherwise(ve
             (DescribeConfigsResource(TOPIC, NAME, None), {**TOPIC_DOCS}),
             (DescribeConfigsResource(BROKER, "1", None), {**dict.fromkeys(UNUSED, UNUSED_DOC), **UNUSED_DOCS, **BROKER_DOCS}),
         ):  # fmt: skip
-            docs.pop(INTERNAL_SEGMENT_BYTES, None)
+            for unset in (INTERNAL_SEGMENT_BYTES, *OF_AUTHORIZERS):
+                docs.pop(unset, None)
             shown = describe(client, version, resource, include_documentation=True)
             assert {name: each.documentation for name, each in shown.items()} == docs
             shown = describe(client, version, resource)
@@ -120,3 +122,12 @@ async def test_a_topic_may_have_segments_smaller_than_the_minimum(data_dir: Path
             rig.client().ask(produce(batch(size=100), NAME), 9)
         assert log.config.segment_bytes == 1000
         assert all(segment.size <= 1000 for segment in log.segments) and len(log.segments) > 3
+
+
+async def test_super_users_are_shown_as_what_may_be_secret_and_only_if_they_are_set(data_dir: Path) -> None:
+    async with running_rig(data_dir, {"super.users": "User:admin"}) as rig:
+        shown = describe(Client(rig.broker), 4, DescribeConfigsResource(BROKER, "1", list(OF_AUTHORIZERS)))
+        assert {name: (each.value, each.is_sensitive, each.config_type) for name, each in shown.items()} == {
+            "super.users": (None, True, 0)
+        }
+        assert rig.broker.config.unused == ["super.users"]  # There is no authorizer.

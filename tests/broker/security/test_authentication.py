@@ -134,6 +134,71 @@ async def test_a_client_may_repeat_api_versions_only_after_an_unsupported_versio
         assert client.transport.closed
 
 
+def bearer(claims: bytes, after: bytes = b"", before: bytes = b"") -> bytes:
+    """An OAUTHBEARER message with an unsecured token; `before` and `after` it are other pairs."""
+    header, encoded = (urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg": "none"}', claims))
+    return b"n,,\x01" + before + b"auth=Bearer " + header + b"." + encoded + b"." + after + b"\x01\x01"
+
+
+VALID = b'{"sub": "a", "exp": 9007199254740990}'
+INSUFFICIENT = b'{"status":"insufficient_scope", "scope":"[r, w]"}'
+INVALID_TOKEN = b'{"status":"invalid_token"}'
+RULES = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredValidatorPrincipalClaimName=name "
+    'unsecuredValidatorRequiredScope="r w" unsecuredValidatorAllowableClockSkewMs="2000";'
+)
+TOKENS: dict[str, tuple[str, bytes, object]] = {
+    "valid": ("", bearer(VALID), "a"),
+    "with a pair before": ("", bearer(VALID, before=b"host=h\x01"), "a"),
+    "a blank user": ("", bearer(b'{"sub": " ", "exp": 9007199254740990}'), INVALID_TOKEN),
+    "a scope that is a number": ("", bearer(b'{"sub": "a", "scope": 7, "exp": 9007199254740990}'), INVALID_TOKEN),
+    "an end before its begin": ("", bearer(b'{"sub": "a", "iat": 5, "exp": 5}'), INVALID_TOKEN),
+    "filled to a multiple of four": ("", bearer(VALID).replace(b".\x01", b"=.\x01"), None),
+    "another token after it": ("", bearer(VALID, after=b"\x01auth=x"), None),
+    "an empty pair": ("", bearer(VALID, after=b"\x01k="), None),
+    "a pair with other letters": ("", bearer(VALID, after="\x01k=ü".encode()), None),
+    "the scopes": (RULES, bearer(b'{"sub": "a", "name": "n", "scope": ["w", "r", "x"], "exp": 9007199254740990}'), "n"),
+    "the scopes in one text": (
+        RULES, bearer(b'{"name": "n", "scope": "r w", "exp": 9007199254740990}'), INSUFFICIENT
+    ),
+    "no scope": (RULES, bearer(b'{"name": "n", "exp": 9007199254740990}'), INSUFFICIENT),
+    "no such claim": (RULES, bearer(b'{"sub": "a", "scope": ["r", "w"], "exp": 9007199254740990}'), INVALID_TOKEN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TOKENS)
+async def test_a_token_is_accepted_as_kafka_accepts_it(what: str) -> None:
+    rules, token, outcome = TOKENS[what]
+    properties = {**PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    if rules:
+        properties["listener.name.sasl.oauthbearer.sasl.jaas.config"] = rules
+    async with running_rig(properties=properties) as rig:
+        client = rig.client(SASL)
+        shake_hands(client, "OAUTHBEARER")
+        answer = authenticate(client, token)
+        if isinstance(outcome, str):
+            assert (answer.error_code, client.connection.principal) == (ErrorCode.NONE, Principal("User", outcome))
+        elif outcome is None:
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        else:
+            assert (answer.error_code, bytes(answer.auth_bytes)) == (ErrorCode.NONE, outcome)
+
+
+@pytest.mark.parametrize(("ago_ms", "is_valid"), [(1_999, True), (2_001, False)])
+async def test_clocks_may_differ_as_much_as_the_listener_allows(ago_ms: int, is_valid: bool) -> None:
+    properties = {
+        **PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.sasl.oauthbearer.sasl.jaas.config":
+            "x.OAuthBearerLoginModule required unsecuredValidatorAllowableClockSkewMs=\"2000\";",
+    }  # fmt: skip
+    async with running_rig(properties=properties) as rig:
+        client = rig.client(SASL)
+        shake_hands(client, "OAUTHBEARER")
+        ended_s = (rig.broker.clock.now_ms() - ago_ms) / 1000
+        answer = authenticate(client, bearer(b'{"sub": "a", "exp": %s}' % str(ended_s).encode()))
+        assert (bytes(answer.auth_bytes) == b"") is is_valid
+
+
 @pytest.mark.parametrize(
     "claims",
     [b'{"sub": "a", "exp": Infinity}', b'{"sub": "a", "exp": 1e308}', b"[" * 100_000],
@@ -231,23 +296,66 @@ async def test_a_session_ends_unless_the_client_authenticates_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "token", "said"),
+    ("token", "said"),
     [
-        ("PLAIN", BOB, "Cannot change principals during re-authentication from User:alice: User:bob"),
-        ("SCRAM-SHA-256", b"n,,n=alice,r=abc", "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported"),
-        ("PLAIN", b"\0alice\0no", "Authentication failed: Invalid username or password"),
+        (BOB, "Cannot change principals during re-authentication from User.alice: User.bob"),
+        (b"\0alice\0no", "Authentication failed: Invalid username or password"),
     ],
 )
-async def test_reauthentication_with_another_user_mechanism_or_a_wrong_password_is_refused(
-    mechanism: str, token: bytes, said: str
+async def test_reauthentication_of_another_user_or_with_a_wrong_password_is_refused(token: bytes, said: str) -> None:
+    async with running_rig(properties=REAUTHENTICATION) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        authenticate(client, ALICE)
+        shake_hands(client)
+        assert authenticate(client, token).error_message.startswith(said)
+        assert client.transport.closed
+
+
+@pytest.mark.parametrize(("mechanism", "is_known"), [("SCRAM-SHA-256", True), ("GSSAPI", False)])
+async def test_reauthentication_by_another_mechanism_closes_the_connection_without_a_response(
+    mechanism: str, is_known: bool
 ) -> None:
     async with running_rig(properties=REAUTHENTICATION) as rig:
         client = rig.client(SASL)
         shake_hands(client)
         authenticate(client, ALICE)
-        shake_hands(client, mechanism)
-        assert authenticate(client, token).error_message.startswith(said)
-        assert client.transport.closed
+        client.feed(frame(SaslHandshakeRequest(mechanism), 1))
+        assert (len(client.answers()), client.transport.closed) == ((1, False) if is_known else (0, True))
+        if is_known:
+            client.feed(frame(SaslAuthenticateRequest(b"n,,n=alice,r=abc"), 2))
+            assert (client.answers(), client.transport.closed) == ([], True)
+        assert mechanism in rig.events.kept[-1][1]["reason"]
+
+
+async def test_a_client_authenticates_again_at_most_once_a_second() -> None:
+    async with running_rig(
+        properties={**REAUTHENTICATION, "listener.name.sasl.connections.max.reauth.ms": "5000"}
+    ) as rig:
+        client = rig.client(SASL)
+        for waits_ms, error in (
+            (0, ErrorCode.NONE),
+            (0, ErrorCode.NONE),
+            (999, ErrorCode.ILLEGAL_SASL_STATE),
+            (1, ErrorCode.NONE),
+        ):
+            rig.pass_time(waits_ms)
+            assert shake_hands(client) == error
+            assert authenticate(client, ALICE).error_code == error
+            assert is_served(client)
+
+
+async def test_a_session_may_have_another_limit_by_mechanism() -> None:
+    limits = {"listener.name.sasl.plain.connections.max.reauth.ms": "3000", "connections.max.reauth.ms": "7000"}
+    async with running_rig(properties={**PROPERTIES, **limits}) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        assert authenticate(client, ALICE).session_lifetime_ms == 3_000
+        scram = rig.client(SASL)
+        shake_hands(scram, "SCRAM-SHA-256")
+        proof = ScramClient("SCRAM-SHA-256", "alice", "alice-secret")
+        challenge = bytes(authenticate(scram, proof.first()).auth_bytes)
+        assert authenticate(scram, proof.final(challenge)).session_lifetime_ms == 7_000
 
 
 async def test_passwords_are_never_described() -> None:

@@ -50,3 +50,20 @@ def test_scram_succeeds_only_with_the_right_password(name: str, password: str) -
     else:
         with pytest.raises(ScramError, match="does not know the password"):
             server_final(mechanism, credential, first, challenge, client.final(challenge))
+
+
+@pytest.mark.parametrize("user", ["jürgen", "日本", "a\0b"])
+def test_user_names_are_ascii_as_in_kafka(user: str) -> None:
+    with pytest.raises(ScramError, match="malformed"):
+        parse_client_first(f"n,,n={user},r=abc".encode())
+
+
+def test_extensions_are_ignored_and_the_proof_covers_only_those_of_the_first_message() -> None:
+    credential = credential_of(SHA_256, salted_password(SHA_256, "secret", b"salt", 4_096), b"salt", 4_096)
+    client = ScramClient("SCRAM-SHA-256", "user", "secret")
+    first = parse_client_first(client.first() + b",q=1")
+    assert (first.extensions, first.signed) == ({"q": "1"}, client.first().decode().removeprefix("n,,") + ",q=1")
+
+    first, challenge = parse_client_first(client.first()), server_first("abcdef", credential)
+    bare, _, proof = client.final(challenge).rpartition(b",p=")
+    assert server_final(SHA_256, credential, first, challenge, bare + b",z=1,p=" + proof) == client.signature
