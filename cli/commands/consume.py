@@ -76,7 +76,7 @@ def consume(arguments: list[str]) -> int:
     try:
         with noting_sigterm() as ended, Cluster(addresses, timeout_s, security=secured_by) as cluster:
             positions = _positions(cluster, places_of(cluster, topics), start, group_id)
-            tail = Tail(cluster, positions, isolation)
+            tail = Tail(cluster, positions, isolation, lambda place, offset: _reset(cluster, place, offset, start))
             try:
                 _print(cluster, tail, printer, isolation, until_s, ended)
             finally:
@@ -96,14 +96,31 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
         if place in committed:
             positions[place] = committed[place].offset
         elif start.isdigit():
-            first, end = (list_offset(cluster, *place, at, READ_UNCOMMITTED) for at in (EARLIEST, LATEST))
+            first, end = _range(cluster, place)
             positions[place] = min(max(first, int(start)), end)
             if positions[place] != int(start):
-                note = f"{place[0]}-{place[1]} has the offsets {first} to {end}: reading begins at {positions[place]}"
-                sys.stderr.write(f"stuntbroker: {note}\n")
+                _note(place, first, end, f"reading begins at {positions[place]}")
         else:
             positions[place] = list_offset(cluster, *place, LATEST if start == "end" else EARLIEST, READ_UNCOMMITTED)
     return positions
+
+
+def _range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
+    """Return the first offset of a partition, and the one after its last."""
+    first, end = (list_offset(cluster, *place, at, READ_UNCOMMITTED) for at in (EARLIEST, LATEST))
+    return first, end
+
+
+def _reset(cluster: Cluster, place: TopicPartition, offset: int, start: str) -> int:
+    """Return where to read on in a partition that no longer has an offset, for instance because its topic is another one."""
+    first, end = _range(cluster, place)
+    position = end if start == "end" else first
+    _note(place, first, end, f"after offset {offset}, reading goes on at {position}")
+    return position
+
+
+def _note(place: TopicPartition, first: int, end: int, what: str) -> None:
+    sys.stderr.write(f"stuntbroker: {place[0]}-{place[1]} has the offsets {first} to {end}: {what}\n")
 
 
 def _print(

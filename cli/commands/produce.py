@@ -220,7 +220,7 @@ def _cut(text: str) -> str:
 
 def _lines() -> Iterator[str]:
     for line in sys.stdin.buffer:
-        yield line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -260,8 +260,8 @@ class _Server:
 
 
 def _write_answer(answer: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _become_broker(run: Run, arguments: list[str], home: str, output: int) -> None:

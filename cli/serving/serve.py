@@ -191,7 +191,7 @@ def _failure(fault: Exception, given: dict[str, list[str]], options: Options) ->
 
 def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listener]:
     """Return the listeners: from `--host` and `--port`, or from the property `listeners` if not given."""
-    host = single(given, "--host", "") if "--host" in given else None
+    host = non_empty_value(given, "--host") if "--host" in given else None
     port = number(given, "--port", 0, 0, 65_535) if "--port" in given else None
     return listeners_of(config, host, port)
 

@@ -80,7 +80,7 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _parsed(command: str, arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--bootstrap-controller")
     parser.add_flags("--add", "--remove", "--list", "--cluster", "--producer", "--consumer", "--idempotent", "--force")
     names = [f"--{name.replace('_', '-')}" for name in RESOURCE_OPTIONS]

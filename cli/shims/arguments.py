@@ -32,13 +32,29 @@ class UsageFault(CommandError):
     """An error in the options, which Kafka's command prints without saying that it was executing."""
 
 
+class _Once(argparse.Action):
+    """Keeps the only value of an option."""
+
+    _was_given = False
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
+        if option is not None and self._was_given:
+            raise CommandError(f"Found multiple arguments for option {option.lstrip('-')}, but you asked for only one")
+        self._was_given = True
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """Parser of options like those of Kafka's commands: `--name value`, `--name=value`, and unambiguous abbreviations."""
 
-    def __init__(self, command: str, suffix: str = ".sh", *, ignores_words: bool = False) -> None:
-        """`ignores_words`: words that belong to no option are ignored, as by most of Kafka's commands."""
+    def __init__(self, command: str, suffix: str = ".sh", *, as_jopt: bool = False) -> None:
+        """`as_jopt`: as most of Kafka's commands, which use the library joptsimple: words that belong to no option are ignored,
+        and an option with one value may be given once only.
+        """
         super().__init__(prog=f"{command}{suffix}", add_help=True)
-        self._ignores_words = ignores_words
+        self._ignores_words = as_jopt
+        if as_jopt:
+            self.register("action", None, _Once)
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

@@ -34,7 +34,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _api_versions(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
     return run_with_cluster(parser.parse_args(arguments), _print_api_versions)
 
@@ -105,7 +105,7 @@ _CLUSTER_COMMANDS: Final = {
 
 
 def _get_offsets(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--broker-list")
     parser.add_argument("--topic")
     parser.add_argument("--partitions")

@@ -40,7 +40,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
     parser.add_argument("--entity-type", action="append", default=[])
     parser.add_argument("--entity-name", action="append", default=[])

@@ -39,6 +39,8 @@ from stuntbroker.protocol.primitives import INT64_MAX
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition
 
+LOOK_S = 5.0
+"""Seconds between two looks for topics that match `--include`."""
 ISOLATION = ("read_committed", "read_uncommitted")
 
 
@@ -48,7 +50,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
     parser.add_argument("--topic")
     parser.add_argument("--include", "--whitelist", dest="include")
@@ -113,15 +115,24 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
     isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
     places = _places(cluster, options)
     committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
-    tail = Tail(cluster, {each: _start(cluster, each, options, committed) for each in places}, isolation)
+    tail = Tail(
+        cluster,
+        {each: _start(cluster, each, options, committed) for each in places},
+        isolation,
+        lambda place, _: _reset(cluster, place, options),
+    )
     printed, records = dict(tail.positions), 0
     deadline_s = deadline_of(options.timeout_ms)
-    commit_s = time.monotonic() + COMMIT_S
+    commit_s, look_s = time.monotonic() + COMMIT_S, time.monotonic() + LOOK_S
     try:
         while not ended and (options.max_messages is None or records < options.max_messages):
             if time.monotonic() >= deadline_s:
                 sys.stderr.write(NONE_IN_TIME)
                 break
+            if options.include is not None and time.monotonic() >= look_s:
+                for place in set(_places(cluster, options)) - tail.positions.keys():
+                    tail.positions[place] = printed[place] = _start(cluster, place, options, committed)
+                look_s = time.monotonic() + LOOK_S
             wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
             for topic, partition, batch in tail.poll(wait_ms):
                 for row in batch.rows:
@@ -143,6 +154,9 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
         if options.group:
             commit_offsets(cluster, options.group, printed)
         sys.stderr.write(f"Processed a total of {records} messages\n")
+        if options.enable_systest_events:
+            sys.stdout.write("shutdown_complete\n")
+            sys.stdout.flush()
 
 
 def _is_offset(text: str) -> bool:
@@ -169,5 +183,10 @@ def _start(
         return committed[place].offset
     if options.offset is not None and options.offset.isdigit():
         return int(options.offset)
+    return _reset(cluster, place, options)
+
+
+def _reset(cluster: Cluster, place: TopicPartition, options: argparse.Namespace) -> int:
+    """Return the offset from which a partition is read that does not have the wanted one."""
     is_earliest = options.from_beginning or options.offset == "earliest"
     return list_offset(cluster, *place, EARLIEST if is_earliest else LATEST, READ_UNCOMMITTED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -34,6 +35,7 @@ WITHOUT_EFFECT = (
     "--socket-buffer-size",
     "--timeout",
 )
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 ACKS = ("all", "-1", "0", "1")
 
 
@@ -43,7 +45,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--broker-list")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--property", "--reader-property", dest="reader", action="append")
@@ -79,11 +81,12 @@ def _lines() -> Iterator[list[tuple[int, str]]]:
             sys.stdout.flush()
         data = os.read(sys.stdin.fileno(), READ_SIZE)
         unread += data
-        *whole, unread = unread.split(b"\n") if data else [*filter(None, [unread]), b""]
+        # A carriage return alone also ends a line, as in Java; after the last one read, a line feed may follow.
+        *whole, unread = _LINE_END.split(unread) if data else [*filter(None, [unread.removesuffix(b"\r")]), b""]
         lines = []
         for line in whole:
             number += 1
-            lines.append((number, line.removesuffix(b"\r").decode("utf-8", "surrogateescape")))
+            lines.append((number, line.decode("utf-8", "surrogateescape")))
         if lines:
             yield lines
         if not data:

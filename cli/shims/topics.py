@@ -54,7 +54,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, ignores_words=True)
+    parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
     parser.add_argument("--topic")
     parser.add_argument("--topic-id")
@@ -113,7 +113,7 @@ def _assignment(text: str) -> list[list[int]]:
 
 def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) -> list[TopicDescription]:
     """Return the topics that match --topic, a name or an expression, or --topic-id. Raises CommandError if there is none."""
-    topics = describe_topics(cluster)
+    topics = [each for each in describe_topics(cluster) if not (options.exclude_internal and each.is_internal)]
     if options.topic_id:
         matching = [topic for topic in topics if topic_id_text(topic.topic_id) == options.topic_id]
         if not matching and not if_exists:
@@ -130,15 +130,12 @@ def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) ->
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
     topics = _matching(cluster, options, if_exists=True)
-    names = [topic.name for topic in topics if not (options.exclude_internal and topic.is_internal)]
-    sys.stdout.write("".join(f"{name}\n" for name in names))
+    sys.stdout.write("".join(f"{topic.name}\n" for topic in topics))
     return 0
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
     for topic in _matching(cluster, options, options.if_exists):
-        if options.exclude_internal and topic.is_internal:
-            continue
         entries = describe_config(cluster, ResourceType.TOPIC, topic.name)
         min_in_sync = next((int(each.value or 1) for each in entries if each.name == MIN_IN_SYNC), 1)
         overridden = [f"{entry.name}={entry.value}" for entry in entries if entry.source in OVERRIDDEN]

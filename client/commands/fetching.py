@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.commands.cluster import Cluster
@@ -132,13 +132,21 @@ def fetch_request(wanted: Mapping[TopicPartition, int], isolation: int, sizes: F
 
 
 def fetched_partitions(
-    answer: FetchResponse, wanted: Mapping[TopicPartition, int]
+    answer: FetchResponse,
+    wanted: Mapping[TopicPartition, int],
+    on_out_of_range: Callable[[TopicPartition], object] | None = None,
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Yield the partitions of the response to a `fetch_request`. Raises BrokerError for one with an error."""
+    """Yield the partitions of the response to a `fetch_request`. Raises BrokerError for one with an error.
+
+    `on_out_of_range`: called with a partition that does not have the offset, instead.
+    """
     check("Fetch", answer.error_code)
     for topic in answer.responses:
         for part in topic.partitions:
             place = TopicPartition(topic.topic, part.partition_index)
+            if on_out_of_range is not None and part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                on_out_of_range(place)
+                continue
             check(f"Fetch of {place} at offset {wanted.get(place)}", part.error_code)
             yield place, part
 

@@ -5,7 +5,7 @@ The reader needs only a `Cluster` on plain sockets, so that a command which read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.commands.cluster import Cluster
@@ -207,31 +207,46 @@ class Tail:
     `positions`: (topic, partition) -> next offset; `poll` advances them.
     """
 
-    def __init__(self, cluster: Cluster, positions: Mapping[tuple[str, int], int], isolation: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Mapping[tuple[str, int], int],
+        isolation: int,
+        reset: Callable[[TopicPartition, int], int] | None = None,
+    ) -> None:
+        """`reset`: returns where to read on in a partition that does not have an offset; without it, that is an error."""
         self.positions = dict(positions)
         self._cluster = cluster
         self._isolation = isolation
+        self._reset = reset
 
     def poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
         """Return new batches as (topic, partition, batch); wait up to `wait_ms` for them. Raises ClientError.
 
         The first batch of a partition may begin below the position; its rows are those from the position on.
         """
+        if not self.positions:
+            self._cluster.pause(wait_ms / 1000)
+            return []
         return self._cluster.retrying(lambda: self._poll(wait_ms))
 
     def _poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
         grouped = by_leader(self._cluster, [TopicPartition(*place) for place in self.positions])
         polled, advanced = [], {}
+        out_of_range: list[TopicPartition] = []
         for node_id, places in grouped.items():
             wanted = {place: self.positions[place] for place in places}
             sizes = SIZES._replace(wait_ms_max=wait_ms // len(grouped))
             request = fetch_request(wanted, self._isolation, sizes)
             answer = self._cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
-            for (topic, partition), part in fetched_partitions(answer, wanted):
+            for (topic, partition), part in fetched_partitions(answer, wanted, self._reset and out_of_range.append):
                 position = self.positions[topic, partition]
                 for batch in read_batches(part, self._isolation):
                     rows = [row for row in batch.rows if row.offset >= position]
                     polled.append((topic, partition, batch._replace(rows=rows)))
                     advanced[topic, partition] = batch.header.next_offset
+        for place in out_of_range:
+            assert self._reset is not None
+            advanced[place] = self._reset(place, self.positions[place])
         self.positions |= advanced  # Only now: after an error above, everything is fetched again.
         return polled

@@ -132,6 +132,15 @@ def test_what_consume_prints_as_json_can_be_produced_again(
     assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"]])
 
 
+def test_one_end_of_a_line_is_left_out_of_its_record(call: Any, own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\r\nb\r\r\nc\n\nd")))
+    call("topic", "create", own + "ends")
+    assert call("produce", own + "ends")[0] == 0
+
+    records = map(json.loads, values(call("consume", own + "ends", "--json")))
+    assert [record["value"] for record in records] == ["a", "b\r", "c", "", "d"]
+
+
 def test_an_invalid_line_is_reported_with_the_number_of_records_written_before(
     call: Any, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ WRONG = {
     "produce t [] --from-json": "it must be a JSON object with a value",
     "consume t --group=": "--group is empty",
     "serve --data-dir=": "--data-dir is empty",
+    "serve --host=": "--host is empty",
     "group list --state stable": "--state 'stable': it must be one of",
     "produce t v --null": "--null needs --key KEY, and no VALUE",
     "produce t v --compression rar": "--compression 'rar': it must be one of none, gzip, snappy, lz4, zstd",

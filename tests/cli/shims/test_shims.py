@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from stuntbroker.cli.main import run
+from stuntbroker.cli.shims import console_consumer
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.addresses import parse_bootstrap
@@ -27,6 +29,11 @@ TOPIC, GROUP = "shims-orders", "shims-group"
 READ = [
     f"kafka-topics --describe --topic {TOPIC}",
     f"kafka-topics --list --topic {TOPIC}",
+    f"kafka-topics --list --topic {TOPIC} another word",
+    f"kafka-topics --describe --topic {TOPIC} --topic {TOPIC}",
+    "kafka-topics --describe --topic __consumer_offsets --exclude-internal",
+    f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 999 --timeout-ms 1500 --enable-systest-events",
+    "kafka-console-consumer --include nosuch.* --from-beginning --timeout-ms 1500",
     f"kafka-topics --describe --topic {TOPIC} --under-min-isr-partitions",
     f"kafka-topics --describe --topic {TOPIC} --at-min-isr-partitions",
     f"kafka-topics --describe --topic {TOPIC} --topics-with-overrides",
@@ -238,6 +245,28 @@ def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, k
     shown = theirs(kafka_tools, [*CONSUMER.split(), "--topic", "shims-console"], prepared)
 
     assert sorted(shown[1].splitlines()) == ["k1\tone", "k2\ttwo", "null\twithout"]
+
+
+def test_lines_of_the_console_producer_end_as_in_java(prepared: str, kafka_tools: KafkaTools) -> None:
+    words = ["kafka-console-producer.sh", "--bootstrap-server", prepared, "--topic", "shims-lines"]
+    subprocess.run(
+        [sys.executable, "-m", "stuntbroker", *words], input=b"a\rb\r\nc\n\nd\r", check=True, timeout=DEADLINE_S
+    )
+
+    consumer = "kafka-console-consumer --topic shims-lines --from-beginning --max-messages 5"
+    assert theirs(kafka_tools, consumer.split(), prepared)[1].split("\n")[:5] == ["a", "b", "c", "", "d"]
+
+
+def test_topics_that_match_later_are_read_too(
+    prepared: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr(console_consumer, "LOOK_S", 0.0)
+    words = ["--bootstrap-server", prepared, "--include", "shims-later.*", "--from-beginning", "--max-messages", "1"]
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(console_consumer.run, "kafka-console-consumer", words)
+        assert run(["produce", "shims-later-1", "x", "--bootstrap", prepared]) == 0
+        assert reading.result(DEADLINE_S) == 0
+    assert b"x\n" in capfdbinary.readouterr().out
 
 
 def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools: KafkaTools) -> None:

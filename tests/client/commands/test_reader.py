@@ -8,9 +8,11 @@ from typing import Any, cast
 import pytest
 
 from stuntbroker.client.commands.cluster import Cluster, Partition
+from stuntbroker.client.commands.fetching import TopicPartition
 from stuntbroker.client.commands.reader import Tail, read_batches
 from stuntbroker.client.errors import BrokerError, ConnectionFailed
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -75,6 +77,48 @@ def test_a_batch_that_begins_below_the_position_gives_its_later_records_only() -
     ((_, _, polled),) = Tail(cast(Cluster, OneBroker(0)), {("t", 0): 1}, READ_UNCOMMITTED).poll(0)
 
     assert [row.value for row in polled.rows] == [b"b", b"c"]
+
+
+@pytest.mark.parametrize("resets", [True, False])
+def test_a_partition_that_does_not_have_an_offset_is_read_from_where_the_caller_says(resets: bool) -> None:
+    class Recreated(TwoBrokers):
+        def ask(self, node_id: int, key: int, request: Any, answer: Any, **more: Any) -> FetchResponse:
+            (wanted,) = request.topics[0].partitions
+            if node_id == 2 and wanted.fetch_offset == 5:
+                part = PartitionData(1, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[part])])
+            return super().ask(node_id, key, request, answer, **more)
+
+    asked = []
+
+    def reset(place: TopicPartition, offset: int) -> int:
+        asked.append((place, offset))
+        return 0
+
+    positions = {("t", 0): 0, ("t", 1): 5}
+    tail = Tail(cast(Cluster, Recreated(0)), positions, READ_UNCOMMITTED, reset if resets else None)
+    if not resets:
+        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE"):
+            tail.poll(0)
+        return
+    assert [partition for _, partition, _ in tail.poll(0)] == [0]
+    assert (asked, tail.positions) == ([(("t", 1), 5)], {("t", 0): 1, ("t", 1): 0})
+    assert [partition for _, partition, _ in tail.poll(0)] == [1]
+
+
+def test_a_reader_without_partitions_asks_nothing_and_waits() -> None:
+    class Waiting(TwoBrokers):
+        waited: list[float] = []
+
+        def pause(self, seconds: float) -> None:
+            self.waited.append(seconds)
+
+        def partitions(self, topics: Any) -> list[Partition]:
+            raise AssertionError("there is nothing to ask for")
+
+    cluster = Waiting(0)
+    assert Tail(cast(Cluster, cluster), {}, READ_UNCOMMITTED).poll(250) == []
+    assert cluster.waited == [0.25]
 
 
 def test_aborted_records_are_left_out_until_the_marker_of_their_producer() -> None:
