@@ -25,6 +25,7 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command)
     parser.add_cluster_options()
+    # Unlike Kafka: no version-mapping and no feature-dependencies.
     parser.add_argument("operation", nargs="?", choices=["describe", *DONE])
     parser.add_argument("--feature", action="append", default=[])
     parser.add_argument("--metadata")

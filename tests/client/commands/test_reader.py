@@ -89,10 +89,10 @@ def test_a_partition_that_does_not_have_an_offset_is_read_from_where_the_caller_
                 return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[part])])
             return super().ask(node_id, key, request, answer, **more)
 
-    asked = []
+    resets_asked_for = []
 
     def reset(place: TopicPartition, offset: int) -> int:
-        asked.append((place, offset))
+        resets_asked_for.append((place, offset))
         return 0
 
     positions = {("t", 0): 0, ("t", 1): 5}
@@ -102,7 +102,7 @@ def test_a_partition_that_does_not_have_an_offset_is_read_from_where_the_caller_
             tail.poll(0)
         return
     assert [partition for _, partition, _ in tail.poll(0)] == [0]
-    assert (asked, tail.positions) == ([(("t", 1), 5)], {("t", 0): 1, ("t", 1): 0})
+    assert (resets_asked_for, tail.positions) == ([(("t", 1), 5)], {("t", 0): 1, ("t", 1): 0})
     assert [partition for _, partition, _ in tail.poll(0)] == [1]
 
 
