@@ -40,6 +40,7 @@ Wanted = tuple[str, bytes, Sequence[int]]
 
 KEY = 9
 VERSIONS = range(1, 11)
+ERROR_OF_GROUP_FROM = 2
 REQUIRE_STABLE_FROM = 7
 FETCHED_AT_ONCE = 1_000
 """Topics and partitions whose offsets are looked up in one step."""
@@ -66,7 +67,10 @@ def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> St
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in body.topics]
     topics = yield from _fetch(groups, body.group_id, wanted, stable, unstable)
     if topics is None:
-        return OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        error = ErrorCode.NOT_COORDINATOR
+        return OffsetFetchResponse(
+            topics=_all_failed(body, error) if version < ERROR_OF_GROUP_FROM else [], error_code=error
+        )
     must_retry = any(fetched.error == RETRY_LATER for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(
         topics=[
@@ -77,6 +81,16 @@ def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> St
         ],
         error_code=RETRY_LATER if must_retry else ErrorCode.NONE,
     )
+
+
+def _all_failed(body: OffsetFetchRequest, error: ErrorCode) -> list[OffsetFetchResponseTopic]:
+    """Return an error for each partition, for versions that have none for the group."""
+    return [
+        OffsetFetchResponseTopic(
+            topic.name, [OffsetFetchResponsePartition(index, -1, -1, "", error) for index in topic.partition_indexes]
+        )
+        for topic in body.topics or ()
+    ]
 
 
 def _steps(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> Steps[OffsetFetchResponse]:

@@ -29,6 +29,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 from stuntbroker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -230,11 +231,12 @@ async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_
             rig.client().ask(
                 OffsetCommitRequest(name, topics=[OffsetCommitRequestTopic("t", partitions=partitions)]), 8
             )
-        writer, reader, deleter = rig.client(), rig.client(), rig.client()
+        writer, reader, old_reader, deleter = rig.client(), rig.client(), rig.client(), rig.client()
         feed(writer, many_commits("group"), 8)
         await response_of(writer, 8, 8)
 
         feed(reader, many_offsets("group"), 8)
+        feed(old_reader, OffsetFetchRequest("group", [OffsetFetchRequestTopic("t", list(range(MANY)))]), 1)
         feed(writer, many_commits("group"), 8)
         feed(deleter, DeleteGroupsRequest(names[1:]), 2)
         for index in {partition_for(name, len(log.partitions)) for name in ("group", names[-1])}:
@@ -242,6 +244,8 @@ async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_
 
         [group] = (await response_of(reader, 9, 8)).groups
         assert (group.error_code, list(group.topics)) == (ErrorCode.NOT_COORDINATOR, [])
+        [topic] = (await response_of(old_reader, 9, 1)).topics  # Version 1 has no error of the group.
+        assert [part.error_code for part in topic.partitions] == [ErrorCode.NOT_COORDINATOR] * MANY
         committed = (await response_of(writer, 8, 8)).topics[0].partitions
         assert {part.error_code for part in committed} == {0, ErrorCode.NOT_COORDINATOR}
         deleted = {result.group_id: result.error_code for result in (await response_of(deleter, 42, 2)).results}
