@@ -76,9 +76,8 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
     entries = []
     for name, prop in BROKER.items():
         kind = prop.kind
-        if (
-            name in OF_AUTHORIZERS
-        ):  # Kafka's definition does not have them: they are shown if set, as what may be secret.
+        # Kafka's definition does not have them: they are shown if they are set, as what may be secret.
+        if name in OF_AUTHORIZERS:
             if name not in broker.config.given:
                 continue
             kind = 0
