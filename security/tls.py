@@ -21,7 +21,7 @@ PROTOCOLS: Final = {
 CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 ANY_TRUSTED: Final = ssl.VERIFY_X509_PARTIAL_CHAIN
-"""Every certificate of a truststore is trusted, as in Java: also one that another authority has signed."""
+"""A certificate of a truststore is trusted, as in Java, also if another authority has signed it, or if it is no authority's."""
 _ONE_LINE_PEM: Final = re.compile(r"(?P<begin>-----BEGIN [A-Z0-9 ]+-----)(?P<content>[^\n]+?)(?P<end>-----END)")
 
 VERIFICATION: Final = "enable.ssl.certificate.verification"

@@ -17,6 +17,8 @@ def counts_by_address(text: str) -> dict[str, int]:
 def problem_of_counts(text: str) -> str:
     """Return what is wrong with the text; an empty text if nothing is."""
     for address, count in _entries(text):
+        if not address:
+            return f"{count!r} is not ADDRESS:NUMBER"
         try:
             ip_address(address)
         except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_listener_property
+from stuntbroker.broker.configuration.listener_properties import OF_AUTHORIZERS, is_listener_property, prefix_of
 from stuntbroker.broker.configuration.properties import (
     BROKER,
     IN_OTHER_UNITS,
@@ -20,8 +20,6 @@ from stuntbroker.broker.configuration.properties import (
 )
 from stuntbroker.protocol.primitives import INT32_MAX
 
-OF_AUTHORIZERS: Final = ("super.users", "allow.everyone.if.no.acl.found")
-"""Properties without effect while there is no authorizer."""
 REPLICATION_FACTOR: Final = 3
 """Default replication factor, limited by the number of nodes."""
 
@@ -45,6 +43,11 @@ def _check_unused(name: str) -> None:
     else:
         advice = "no property has a similar name: remove the property"
     raise ConfigError(f"{name} is not a property of Apache Kafka 4.3.1 or of Stuntbroker; {advice}")
+
+
+def admits_no_client(values: Mapping[str, Any]) -> bool:
+    """Return whether no address may have a connection."""
+    return not values[MAX_PER_IP] and not values[MAX_PER_IP_OVERRIDES]
 
 
 class BrokerConfig:
@@ -88,7 +91,7 @@ class BrokerConfig:
             )
         if "broker.id" in self.given and "node.id" not in self.given:
             self._values["node.id"] = self._values["broker.id"]
-        if not self._values[MAX_PER_IP] and not self._values[MAX_PER_IP_OVERRIDES]:
+        if admits_no_client(self._values):
             raise ConfigError(f"{MAX_PER_IP}: 0 lets no client in, unless {MAX_PER_IP_OVERRIDES} is set")
         self._check_nodes()
 
@@ -136,7 +139,7 @@ class BrokerConfig:
         The first that is given counts: `listener.name.<listener>.<mechanism>.<property>`, `listener.name.<listener>.<property>`,
         `<property>`.
         """
-        prefix = f"{LISTENER_PREFIX}{listener_name.lower()}."
+        prefix = prefix_of(listener_name)
         own = f"{prefix}{mechanism.lower()}.{name}" if mechanism else ""
         if own not in self.given:
             own = prefix + name

@@ -198,8 +198,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Number of connections that can be open at a time. A further one is closed at once. The broker lowers the number at "
         "the start, with a warning, if the process may not open that many files.",
     "max.connections.per.ip":
-        "Number of connections from one IP address that can be open at a time. A further one is closed at once. 0 is possible "
-        "only at the start, with overrides.",
+        "Number of connections from one IP address that can be open at a time, those of test tools included. A further one is "
+        "closed at once. 0 is possible only with overrides.",
     "max.connections.per.ip.overrides":
         "Other numbers for some IP addresses: ADDRESS:NUMBER, separated by commas.",
     "max.incremental.fetch.session.cache.slots":
@@ -269,8 +269,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "ssl.keystore.type":
         "Format of the keystore. No effect here: the format is recognised by the content of the file.",
     "ssl.principal.mapping.rules":
-        "What the subject of a client's certificate is called as a user: DEFAULT for the subject itself, or rules "
-        "RULE:PATTERN/REPLACEMENT/ with L or U at the end for small or capital letters; the first that matches counts.",
+        "How the user's name is derived from the subject of a client's certificate: DEFAULT for the subject itself, or rules "
+        "RULE:PATTERN/REPLACEMENT/ with L or U at the end for lower or upper case; the first that matches counts.",
     "ssl.truststore.certificates":
         "Trusted certificates in PEM, in place of a truststore.",
     "ssl.truststore.location":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from stuntbroker.broker.configuration.config import OF_AUTHORIZERS
 from stuntbroker.broker.configuration.dynamic_config import CLUSTER
 from stuntbroker.broker.configuration.dynamic_properties import DYNAMIC, LIST
+from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, OF_AUTHORIZERS, base_of, kind_of
 from stuntbroker.broker.configuration.properties import (
     BROKER,
     INTERNAL_SEGMENT_BYTES,
@@ -69,14 +70,14 @@ def topic_configs(broker: ConfigViewPorts, topic: Topic) -> list[Entry]:
     return entries
 
 
-def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
-    """Return all broker properties, also those without effect here, and other names that were set while the broker ran."""
+def broker_configs(broker: ConfigViewPorts, node_id: int) -> list[Entry]:
+    """Return all properties of a node, also those without effect here, and other names that were set while the broker ran."""
     from stuntbroker.broker.configuration.kafka_properties import UNUSED  # Only loaded to be shown.
 
     entries = []
     for name, prop in BROKER.items():
         kind = prop.kind
-        # Kafka's definition does not have them: they are shown if they are set, as what may be secret.
+        # Kafka's definition does not have these two: set, they are shown like unknown properties, whose values may be secret.
         if name in OF_AUTHORIZERS:
             if name not in broker.config.given:
                 continue
@@ -85,6 +86,8 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         is_set = source != ConfigSource.DEFAULT_CONFIG
         value = _shown(show(broker.config[name]), prop.kind) if is_set or name not in WITHOUT_DEFAULT else None
+        if name in ("node.id", "broker.id"):
+            value = str(node_id)
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
         entries.append(Entry(name, value, source, kind, not prop.is_dynamic, synonyms))
@@ -95,12 +98,27 @@ def broker_configs(broker: ConfigViewPorts) -> list[Entry]:
         value = _shown(synonyms[0].value, kind) if synonyms else None
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         entries.append(Entry(name, value, source, kind, name not in DYNAMIC, synonyms))
-    levels = broker.dynamic_config.levels.values()
-    for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER and name not in UNUSED):
+    for name in _other_names(broker):
+        base = base_of(name)
+        default = (
+            UNUSED[base].default if base in UNUSED else _default_of(base, BROKER[base]) if base in BROKER else None
+        )
         synonyms = _values_by_level(broker, name, None)
-        value = synonyms[0].value if name in DYNAMIC else None
-        entries.append(Entry(name, value, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
+        if base != name:  # Without a value of its own, the listener has that of the broker.
+            synonyms += _values_by_level(broker, base, default)
+        is_read_only = base != name or name not in DYNAMIC
+        entries.append(Entry(name, synonyms[0].value, synonyms[0].source, kind_of(name) or 0, is_read_only, synonyms))
     return entries
+
+
+def _other_names(broker: ConfigViewPorts) -> Iterable[str]:
+    """Return the names of properties for one listener, and of unknown ones, that are set."""
+    from stuntbroker.broker.configuration.kafka_properties import UNUSED
+
+    levels = broker.dynamic_config.levels.values()
+    of_listeners = [name for name in broker.config.given if name.startswith(LISTENER_PREFIX)]
+    names = dict.fromkeys([*of_listeners, *(name for level in levels for name in level)])
+    return [name for name in names if name not in BROKER and name not in UNUSED]
 
 
 def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
@@ -110,7 +128,7 @@ def cluster_configs(broker: ConfigViewPorts) -> list[Entry]:
             name,
             text,
             ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
-            DYNAMIC.get(name, 0),
+            kind_of(name) or 0,
             name not in DYNAMIC,
             [Synonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)],
         )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.config import BrokerConfig, admits_no_client
 from stuntbroker.broker.configuration.dynamic_properties import (
     ASSIGNMENT_INTERVAL_MS_MAX,
     AT_LEAST,
@@ -25,7 +25,15 @@ from stuntbroker.broker.configuration.dynamic_properties import (
     SHORT,
 )
 from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX
-from stuntbroker.broker.configuration.properties import BROKER, MAX_PER_IP, OF_TOPICS, ConfigError, Property
+from stuntbroker.broker.configuration.properties import (
+    BROKER,
+    MAX_CONNECTIONS,
+    MAX_PER_IP,
+    MAX_PER_IP_OVERRIDES,
+    OF_TOPICS,
+    ConfigError,
+    Property,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX
 from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
@@ -37,6 +45,7 @@ _WHOLE_NUMBERS: Final = {SHORT: ("SHORT", INT16_MAX), INT: ("INT", INT32_MAX), L
 """Type -> its name in Kafka's messages, and its largest value."""
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
 NOT_DYNAMIC_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
+LIMITS_OF_LISTENERS: Final = (".max.connections", ".max.connection.creation.rate", ".num.network.threads")
 _LOCKS_OUT_CLIENTS: Final = "it would let no client in; set it when the broker starts"
 
 Levels = dict[str, dict[str, str]]
@@ -109,6 +118,7 @@ class DynamicConfig:
     ) -> None:
         _check(level, {change.name: after[change.name] for change in written})
         _check_min_isr(level, after, changes)
+        self._check_that_clients_get_in({**self.levels, level: after}, changes)
         if not validate_only and after != self.levels[level]:
             self._journal(_line(level, after))
             self.levels[level] = after
@@ -116,18 +126,34 @@ class DynamicConfig:
 
     def _apply(self) -> None:
         """Recompute the values in force from the levels."""
+        values = self._values_of(self.levels)
+        before = self._config.values
+        self._config.replace(values)
+        if values != before and self.changed is not None:
+            self.changed()
+
+    def _values_of(self, levels: Levels) -> dict[str, Any]:
+        """Return the values in force with these levels. Raises Refusal."""
         values = dict(self._started)
         for level in (CLUSTER, self.node):
-            for name, text in self.levels[level].items():
+            for name, text in levels[level].items():
                 known = _property(name)
                 if known is not None:
                     value = _read(known, name, text)
                     ceiling = self._config.ceilings.get(name)
                     values[name] = value if ceiling is None else min(value, ceiling)
-        before = self._config.values
-        self._config.replace(values)
-        if values != before and self.changed is not None:
-            self.changed()
+        return values
+
+    def _check_that_clients_get_in(self, levels: Levels, changes: Sequence[Change]) -> None:
+        """Raise Refusal if no client could connect any more, and so none could undo it."""
+        values = self._values_of(levels)
+        if admits_no_client(values) or not values[MAX_CONNECTIONS]:
+            for change in changes:
+                if change.name in (MAX_CONNECTIONS, MAX_PER_IP, MAX_PER_IP_OVERRIDES):
+                    raise Refusal(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Invalid value {change.value} for configuration {change.name}: {_LOCKS_OUT_CLIENTS}",
+                    )
 
 
 def _line(level: str, values: dict[str, str]) -> dict[str, Any]:
@@ -204,7 +230,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             _read(known, name, text)
         elif name in DYNAMIC:
             _check_type(name, DYNAMIC[name], text)
-    per_broker = [name for name in values if name in PER_BROKER or name.startswith(LISTENER_PREFIX)]
+    per_broker = [name for name in values if name in PER_BROKER or _is_for_one_listener(name)]
     if per_broker and level == CLUSTER:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
@@ -212,10 +238,15 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             f"[{', '.join(per_broker)}]",
         )
     for name, text in values.items():
-        if name in NOT_DYNAMIC_HERE or (name in ("max.connections", MAX_PER_IP) and text.strip() == "0"):
+        if name in NOT_DYNAMIC_HERE:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_LOCKS_OUT_CLIENTS}"
             )
+
+
+def _is_for_one_listener(name: str) -> bool:
+    """Whether a property is for one listener of one broker; limits of a listener may be set for all brokers, too."""
+    return name.startswith(LISTENER_PREFIX) and not name.endswith(LIMITS_OF_LISTENERS)
 
 
 def _read_only_names() -> frozenset[str]:

@@ -25,6 +25,7 @@ from stuntbroker.protocol.versions import OLDER_RELEASES, RELEASE
 PARTITIONS_MAX: Final = 10_000
 """Maximum number of partitions that one request can create, or a topic can have when it is created."""
 SEGMENT_BYTES_MIN: Final = 1_048_576
+MAX_CONNECTIONS: Final = "max.connections"
 MAX_PER_IP: Final = "max.connections.per.ip"
 MAX_PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
@@ -292,7 +293,7 @@ _BROKER: Final[dict[str, Property]] = {
     "log.roll.ms": _long(604_800_000, 1),
     "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
     # Unlike Kafka: 10,000; Kafka has no limit.
-    "max.connections": _int(10_000, 0),
+    MAX_CONNECTIONS: _int(10_000, 0),
     MAX_PER_IP: _int(INT32_MAX, 0),
     # Unlike Kafka: IP addresses only; Kafka also looks up host names.
     MAX_PER_IP_OVERRIDES: _string("", _counts_by_address),

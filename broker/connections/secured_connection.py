@@ -52,7 +52,11 @@ class SecuredConnection(Connection):
             try:
                 self.principal = Principal("User", security.user_of_certificate(certificate))
             except (NoMatchingRule, ValueError) as fault:
-                self.fail("authentication_failed", listener=self.listener.name, reason=str(fault))
+                self.broker.events.warning(
+                    "authentication_failed", client=self.peer, listener=self.listener.name, reason=str(fault)
+                )
+                self.is_paused = True  # A request that came along is not handled.
+                transport.abort()  # An orderly end of TLS cannot begin before the connection has been made.
 
     def buffer_updated(self, count: int) -> None:
         """Handle received bytes; a client that is not authenticated may send small requests only."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stuntbroker.broker.configuration.config_view import Entry, broker_configs, cluster_configs, topic_configs
-from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX, is_secret
+from stuntbroker.broker.configuration.listener_properties import is_secret
 from stuntbroker.broker.configuration.properties import BROKER as BROKER_PROPERTIES
 from stuntbroker.broker.configuration.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.configuration.unknown_types import unknown_type_refusal
@@ -75,8 +75,8 @@ def _describe_resource(
     resource_type, name = resource.resource_type, resource.resource_name
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
-        keys = resource.configuration_keys
-        wanted = [entry for entry in entries if not keys or entry.name in frozenset(keys)]
+        keys = frozenset(resource.configuration_keys or ())
+        wanted = [entry for entry in entries if not keys or entry.name in keys]
         with_documentation = body.include_documentation
         configs = [
             _result(
@@ -103,7 +103,7 @@ def _describe_resource(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
             )
-        return answer(ErrorCode.NONE, "", broker_configs(broker))
+        return answer(ErrorCode.NONE, "", broker_configs(broker, node_id))
     if not name:
         return answer(ErrorCode.INVALID_REQUEST, UNNAMED[resource_type])
     if resource_type == ResourceType.BROKER_LOGGER and name != str(node_id):
@@ -128,8 +128,7 @@ def _documentation(resource_type: int, name: str) -> str | None:
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
-    is_unknown = not entry.kind and not entry.name.startswith(LISTENER_PREFIX)  # It may be the password of a plug-in.
-    is_sensitive = is_secret(entry.name) or is_unknown
+    is_sensitive = is_secret(entry.name)
     return DescribeConfigsResourceResult(
         entry.name,
         None if is_sensitive else entry.value,

@@ -7,12 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.configuration.listener_properties import (
-    CLIENT_AUTH,
-    JAAS_CONFIG,
-    LISTENER_PREFIX,
-    SESSION_MS_MAX,
-)
+from stuntbroker.broker.configuration.listener_properties import CLIENT_AUTH, JAAS_CONFIG, SESSION_MS_MAX, prefix_of
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.security.authentication import Authentication
 from stuntbroker.broker.security.mechanisms import OAUTHBEARER, PLAIN, SERVED, TokenRules, new_mechanism
@@ -69,11 +64,11 @@ class ListenerSecurity:
         if PLAIN in self.mechanisms and not self._everywhere and not self._of_jaas:
             raise ConfigError(
                 f"listener {name}: sasl.enabled.mechanisms has PLAIN, and there is no user: set stuntbroker.users=NAME:PASSWORD, "
-                f"or {LISTENER_PREFIX}{name.lower()}.plain.{JAAS_CONFIG}"
+                f"or {prefix_of(name)}plain.{JAAS_CONFIG}"
             )
 
     def _tls_property(self, config: BrokerConfig, prop: str) -> str:
-        own = f"{LISTENER_PREFIX}{self.name.lower()}.{prop}"
+        own = prefix_of(self.name) + prop
         # Clients with SASL need no certificate, unless the listener itself asks for one, as in Kafka.
         if prop == CLIENT_AUTH and self.mechanisms and own not in config.given:
             return "none"
@@ -188,7 +183,7 @@ def _jaas_options(name: str, mechanism: str, module: str, config: BrokerConfig) 
 
     As in Kafka, the property of the listener and its mechanism comes before the contexts of the JAAS file.
     """
-    prop = f"{LISTENER_PREFIX}{name.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+    prop = f"{prefix_of(name)}{mechanism.lower()}.{JAAS_CONFIG}"
     if prop in config.given:
         try:
             return parse_jaas_config(config.given[prop]).options

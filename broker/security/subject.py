@@ -25,15 +25,18 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
 }
 """The attributes that have a name in RFC 2253; all others are written as OID=#hexadecimal."""
-_ENCODINGS: Final = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
-"""Tag of a text -> its encoding."""
+_TEXTS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
+"""Tags of texts. As in Java, all of them are read as UTF-8, even if their own encoding is another one."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _BLANKS: Final = " \r"
 
 _RULE: Final = re.compile(
-    r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<letters>[LU]?))"
-    r"\s*(?:,|\n|$)"
+    r"\s*(?:(?P<default>DEFAULT)"
+    r"|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
+    r"|)\s*(?:,|\n|$)"
 )
+_JAVA_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+_REFERENCE: Final = re.compile(r"\\(?P<escaped>.)|\$(?:(?P<number>[0-9]+)|\{(?P<name>\w+)\})", re.DOTALL)
 
 
 class MappingError(ValueError):
@@ -49,7 +52,7 @@ class _Rule(NamedTuple):
 
     pattern: re.Pattern[str] | None
     replacement: str
-    change_letters: Callable[[str], str]
+    change_case: Callable[[str], str]
 
 
 MappingRules = tuple[_Rule, ...]
@@ -58,10 +61,10 @@ MappingRules = tuple[_Rule, ...]
 def subject_of(certificate: bytes) -> str:
     """Return the subject of a certificate (DER) in the form of RFC 2253: its last part first. Raises ValueError."""
     (whole,) = elements(certificate)
-    to_be_signed = next(elements(whole.content))
+    to_be_signed, *_ = elements(whole.content)
     fields = [field for field in elements(to_be_signed.content) if field.tag != _EXPLICIT_VERSION]
     _serial, _algorithm, _issuer, _validity, subject, *_ = fields
-    parts = ["+".join(map(_shown, _attributes(part.content))) for part in elements(subject.content)]
+    parts = ["+".join(map(_text_of, _attributes(part.content))) for part in elements(subject.content)]
     return ",".join(reversed(parts))
 
 
@@ -78,11 +81,11 @@ def _attributes(part: bytes) -> Iterator[_Attribute]:
         yield _Attribute(oid_of(oid.content), *value)
 
 
-def _shown(attribute: _Attribute) -> str:
-    keyword, encoding = _KEYWORDS.get(attribute.oid), _ENCODINGS.get(attribute.tag)
-    if keyword is None or encoding is None:
+def _text_of(attribute: _Attribute) -> str:
+    keyword = _KEYWORDS.get(attribute.oid)
+    if keyword is None or attribute.tag not in _TEXTS:
         return f"{keyword or attribute.oid}=#{attribute.encoded.hex()}"
-    return f"{keyword}={_escaped(attribute.content.decode(encoding, 'replace'))}"
+    return f"{keyword}={_escaped(attribute.content.decode('utf-8', 'replace'))}"
 
 
 def _escaped(value: str) -> str:
@@ -103,19 +106,29 @@ def parse_mapping_rules(text: str) -> MappingRules:
             raise MappingError(
                 f"at {text[at : at + 40]!r}: a rule is DEFAULT, or RULE:PATTERN/REPLACEMENT/ with L or U at its end"
             )
-        rules.append(_rule_of(match))
+        if match["default"]:
+            rules.append(_Rule(None, "", str))
+        elif match["pattern"] is not None:
+            rules.append(_rule_of(match))
         at = match.end()
     return tuple(rules)
 
 
 def _rule_of(match: re.Match[str]) -> _Rule:
-    if match["default"]:
-        return _Rule(None, "", str)
+    # Unlike Kafka: Python's regular expressions; of Java's own, named groups are translated.
     try:
-        pattern = re.compile(match["pattern"])
-    except re.error as fault:
-        raise MappingError(f"{match['pattern']!r} is not a regular expression: {fault}") from None
-    return _Rule(pattern, match["replacement"], {"L": str.lower, "U": str.upper}.get(match["letters"], str))
+        pattern = re.compile(_JAVA_GROUP.sub("(?P<", match["pattern"]), re.ASCII)
+        _check_references(pattern, match["replacement"])
+    except (re.error, LookupError) as fault:
+        raise MappingError(f"RULE:{match['pattern']}/{match['replacement']}/: {fault}") from None
+    return _Rule(pattern, match["replacement"], {"L": str.lower, "U": str.upper}.get(match["case"], str))
+
+
+def _check_references(pattern: re.Pattern[str], replacement: str) -> None:
+    """Raise LookupError for a named group that the pattern does not have."""
+    for reference in _REFERENCE.finditer(replacement):
+        if reference["name"] and reference["name"] not in pattern.groupindex:
+            raise LookupError(f"there is no group {reference['name']}")
 
 
 def user_of(subject: str, rules: MappingRules) -> str:
@@ -125,17 +138,29 @@ def user_of(subject: str, rules: MappingRules) -> str:
             return subject
         if rule.pattern.fullmatch(subject):
             # As in Java, where a pattern that matches nothing, too, is replaced once more at the end.
-            return rule.change_letters(rule.pattern.sub(partial(_filled, rule.replacement), subject))
+            return rule.change_case(rule.pattern.sub(partial(_replacement_of, rule.replacement), subject))
     raise NoMatchingRule(f"no rule of ssl.principal.mapping.rules applies to {subject!r}")
 
 
-def _filled(replacement: str, match: re.Match[str]) -> str:
-    """Fill the groups of a match into a replacement of Java: `$1`, or `\\$` for the sign itself."""
+def _replacement_of(replacement: str, match: re.Match[str]) -> str:
+    """Fill the groups of a match into a replacement of Java: `$1`, `${name}`, or `\\$` for the sign itself."""
 
-    def fill(part: re.Match[str]) -> str:
-        if part["escaped"]:
-            return part["escaped"]
-        number = int(part["group"])
-        return (match[number] or "") if number <= len(match.groups()) else part[0]
+    def text_of(reference: re.Match[str]) -> str:
+        if reference["escaped"]:
+            return reference["escaped"]
+        if reference["name"]:
+            return match[reference["name"]] or ""
+        return _group_text(reference["number"], match)
 
-    return re.sub(r"\\(?P<escaped>.)|\$(?P<group>[0-9])", fill, replacement, flags=re.DOTALL)
+    return _REFERENCE.sub(text_of, replacement)
+
+
+def _group_text(digits: str, match: re.Match[str]) -> str:
+    """Return the text of `$` and digits: as many digits are the number as there are groups, and the others follow it."""
+    count = len(match.groups())
+    number, used = int(digits[0]), 1
+    if number > count:
+        return f"${digits}"
+    while used < len(digits) and number * 10 + int(digits[used]) <= count:
+        number, used = number * 10 + int(digits[used]), used + 1
+    return (match[number] or "") + digits[used:]

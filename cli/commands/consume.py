@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from base64 import b64encode
+from functools import partial
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
@@ -76,7 +77,8 @@ def consume(arguments: list[str]) -> int:
     try:
         with noting_sigterm() as ended, Cluster(addresses, timeout_s, security=secured_by) as cluster:
             positions = _positions(cluster, places_of(cluster, topics), start, group_id)
-            tail = Tail(cluster, positions, isolation, lambda place, offset: _reset(cluster, place, offset, start))
+            reset = partial(_reset, cluster, start) if until_s is not None else None
+            tail = Tail(cluster, positions, isolation, reset)
             try:
                 _print(cluster, tail, printer, isolation, until_s, ended)
             finally:
@@ -111,7 +113,7 @@ def _range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
     return first, end
 
 
-def _reset(cluster: Cluster, place: TopicPartition, offset: int, start: str) -> int:
+def _reset(cluster: Cluster, start: str, place: TopicPartition, offset: int) -> int:
     """Return where to read on in a partition that no longer has an offset, for instance because its topic is another one."""
     first, end = _range(cluster, place)
     position = end if start == "end" else first

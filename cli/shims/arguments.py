@@ -35,12 +35,13 @@ class UsageFault(CommandError):
 class _Once(argparse.Action):
     """Keeps the only value of an option."""
 
-    _was_given = False
+    _given_as: str | None = None
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
-        if option is not None and self._was_given:
+        # Older and newer names of an option may be given together, as scripts for several versions do.
+        if option is not None and option == self._given_as:
             raise CommandError(f"Found multiple arguments for option {option.lstrip('-')}, but you asked for only one")
-        self._was_given = True
+        self._given_as = option
         setattr(namespace, self.dest, values)
 
 

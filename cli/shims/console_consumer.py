@@ -25,6 +25,7 @@ from stuntbroker.cli.shims.record_lines import (
     WAIT_MS,
     Formatter,
     deadline_of,
+    finish,
     formatter_of,
 )
 from stuntbroker.cli.signals import Ended, noting_sigterm
@@ -115,13 +116,15 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
     isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
     places = _places(cluster, options)
     committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
-    tail = Tail(
-        cluster,
-        {each: _start(cluster, each, options, committed) for each in places},
-        isolation,
-        lambda place, _: _reset(cluster, place, options),
-    )
-    printed, records = dict(tail.positions), 0
+    printed: dict[tuple[str, int], int] = {}
+    records = 0
+
+    def reset(place: TopicPartition, _: int) -> int:
+        printed[place] = _reset_position(cluster, place, options)
+        return printed[place]
+
+    tail = Tail(cluster, {each: _start(cluster, each, options, committed) for each in places}, isolation, reset)
+    printed |= tail.positions
     deadline_s = deadline_of(options.timeout_ms)
     commit_s, look_s = time.monotonic() + COMMIT_S, time.monotonic() + LOOK_S
     try:
@@ -130,7 +133,10 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
                 sys.stderr.write(NONE_IN_TIME)
                 break
             if options.include is not None and time.monotonic() >= look_s:
-                for place in set(_places(cluster, options)) - tail.positions.keys():
+                matching = _places(cluster, options)
+                for place in tail.positions.keys() - set(matching):
+                    del tail.positions[place]
+                for place in set(matching) - tail.positions.keys():
                     tail.positions[place] = printed[place] = _start(cluster, place, options, committed)
                 look_s = time.monotonic() + LOOK_S
             wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
@@ -153,10 +159,7 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
         sys.stdout.flush()
         if options.group:
             commit_offsets(cluster, options.group, printed)
-        sys.stderr.write(f"Processed a total of {records} messages\n")
-        if options.enable_systest_events:
-            sys.stdout.write("shutdown_complete\n")
-            sys.stdout.flush()
+        finish(options, records)
 
 
 def _is_offset(text: str) -> bool:
@@ -183,10 +186,10 @@ def _start(
         return committed[place].offset
     if options.offset is not None and options.offset.isdigit():
         return int(options.offset)
-    return _reset(cluster, place, options)
+    return _reset_position(cluster, place, options)
 
 
-def _reset(cluster: Cluster, place: TopicPartition, options: argparse.Namespace) -> int:
+def _reset_position(cluster: Cluster, place: TopicPartition, options: argparse.Namespace) -> int:
     """Return the offset from which a partition is read that does not have the wanted one."""
     is_earliest = options.from_beginning or options.offset == "earliest"
     return list_offset(cluster, *place, EARLIEST if is_earliest else LATEST, READ_UNCOMMITTED)

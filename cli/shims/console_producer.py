@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 
@@ -35,7 +34,6 @@ WITHOUT_EFFECT = (
     "--socket-buffer-size",
     "--timeout",
 )
-_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 ACKS = ("all", "-1", "0", "1")
 
 
@@ -73,23 +71,31 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _lines() -> Iterator[list[tuple[int, str]]]:
-    """Yield lists of numbered lines, each with all lines that are available."""
-    number, unread, is_terminal = 0, b"", sys.stdin.isatty()
+    """Yield lists of numbered lines, each with all lines that are available.
+
+    As in Java, a line ends with a carriage return, a line feed, or both.
+    """
+    number, unfinished, had_return, is_terminal = 0, b"", False, sys.stdin.isatty()
     while True:
         if is_terminal:
             sys.stdout.write(">")
             sys.stdout.flush()
         data = os.read(sys.stdin.fileno(), READ_SIZE)
-        unread += data
-        # A carriage return alone also ends a line, as in Java; after the last one read, a line feed may follow.
-        *whole, unread = _LINE_END.split(unread) if data else [*filter(None, [unread.removesuffix(b"\r")]), b""]
+        is_end = not data
+        end_of_return = b"\n" if had_return else b""
+        with_line_feeds = data.removeprefix(end_of_return).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        first, *others = with_line_feeds.split(b"\n")
+        had_return = data.endswith(b"\r")
+        *whole, unfinished = [unfinished + first, *others]
+        if is_end and unfinished:
+            whole = [unfinished]
         lines = []
         for line in whole:
             number += 1
             lines.append((number, line.decode("utf-8", "surrogateescape")))
         if lines:
             yield lines
-        if not data:
+        if is_end:
             return
 
 

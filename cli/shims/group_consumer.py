@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from stuntbroker.cli.shims.arguments import CommandError, pattern
-from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
+from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of, finish
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.producing import partition_count
 from stuntbroker.client.commands.reader import Row
@@ -115,7 +115,7 @@ async def _consume(
                 await _commit(consumer, printed)
         finally:
             await consumer.stop()
-        sys.stderr.write(f"Processed a total of {records} messages\n")
+        finish(options, records)
     return 0
 
 

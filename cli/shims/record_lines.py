@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
 from collections.abc import Callable
 from struct import Struct
@@ -13,6 +15,14 @@ WAIT_MS = 500
 COMMIT_S = 5.0
 """Seconds between two commits of a group's offsets, the default of a consumer's auto.commit.interval.ms."""
 NONE_IN_TIME = "Error processing message, terminating consumer process: no record arrived in time\n"
+
+
+def finish(options: argparse.Namespace, records: int) -> None:
+    """Print what the console consumer prints at its end."""
+    sys.stderr.write(f"Processed a total of {records} messages\n")
+    if options.enable_systest_events:
+        sys.stdout.write("shutdown_complete\n")
+        sys.stdout.flush()
 
 
 def deadline_of(timeout_ms: int | None) -> float:

@@ -151,14 +151,24 @@ def fetched_partitions(
             yield place, part
 
 
-def by_leader(cluster: Cluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    """Group partitions by leader id. Raises NotFound, or a retriable BrokerError while a partition has no leader."""
-    leaders = {
-        TopicPartition(partition.topic, partition.partition): partition.leader_id
-        for partition in cluster.partitions({partition.topic for partition in wanted})
-    }
+def by_leader(
+    cluster: Cluster, wanted: Iterable[TopicPartition], *, leaves_out_missing: bool = False
+) -> dict[int, list[TopicPartition]]:
+    """Group partitions by leader id. Raises NotFound, or a retriable BrokerError while a partition has no leader.
+
+    `leaves_out_missing`: partitions that do not exist are left out.
+    """
+    try:
+        known = cluster.partitions({partition.topic for partition in wanted})
+    except NotFound:
+        if not leaves_out_missing:
+            raise
+        known = cluster.partitions(None)
+    leaders = {TopicPartition(each.topic, each.partition): each.leader_id for each in known}
     grouped = defaultdict(list)
     for partition in sorted(wanted):
+        if partition not in leaders and leaves_out_missing:
+            continue
         if partition not in leaders:
             raise NotFound(f"there is no partition {partition}")
         if leaders[partition] < 0:

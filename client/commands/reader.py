@@ -214,7 +214,10 @@ class Tail:
         isolation: int,
         reset: Callable[[TopicPartition, int], int] | None = None,
     ) -> None:
-        """`reset`: returns where to read on in a partition that does not have an offset; without it, that is an error."""
+        """`reset`: returns where to read on in a partition that does not have an offset.
+
+        Without it, that is an error, and so is a partition that does not exist, which is awaited otherwise.
+        """
         self.positions = dict(positions)
         self._cluster = cluster
         self._isolation = isolation
@@ -225,17 +228,17 @@ class Tail:
 
         The first batch of a partition may begin below the position; its rows are those from the position on.
         """
-        if not self.positions:
-            self._cluster.pause(wait_ms / 1000)
-            return []
         return self._cluster.retrying(lambda: self._poll(wait_ms))
 
     def _poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
-        grouped = by_leader(self._cluster, [TopicPartition(*place) for place in self.positions])
+        places = [TopicPartition(*place) for place in self.positions]
+        grouped = by_leader(self._cluster, places, leaves_out_missing=self._reset is not None) if places else {}
+        if not grouped:
+            self._cluster.pause(wait_ms / 1000)
         polled, advanced = [], {}
         out_of_range: list[TopicPartition] = []
-        for node_id, places in grouped.items():
-            wanted = {place: self.positions[place] for place in places}
+        for node_id, led in grouped.items():
+            wanted = {place: self.positions[place] for place in led}
             sizes = SIZES._replace(wait_ms_max=wait_ms // len(grouped))
             request = fetch_request(wanted, self._isolation, sizes)
             answer = self._cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)

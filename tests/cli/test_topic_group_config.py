@@ -10,6 +10,11 @@ from typing import Any
 import pytest
 
 from stuntbroker.cli.main import run
+from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.producing import NewRecord, produce
+from stuntbroker.client.commands.reader import Tail
+from stuntbroker.client.commands.topics import create_topic, delete_topic
+from stuntbroker.protocol.addresses import parse_bootstrap
 from tests.kit.processes.process import until
 
 Capture = pytest.CaptureFixture[str]
@@ -177,6 +182,30 @@ def test_consume_follow_ends_at_max_records_or_its_time_limit(call: Any, own: st
 
     assert values(call("consume", topic, "--follow", "--max", "2")) == ["a", "b"]
     assert values(call("consume", topic, "--follow", "--for", "0.1", "--from", "end")) == []
+
+
+@pytest.mark.parametrize(("start", "position"), [("beginning", 0), ("end", 1)])
+def test_consume_follow_goes_on_in_a_topic_that_was_deleted_and_created_again(
+    start: str, position: int, call: Any, own: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = own + "recreated"
+    call("produce", topic, "a", "b", "--partition", "0")
+    poll, polls = Tail.poll, iter(range(1_000))
+
+    def poll_another_topic(tail: Tail, wait_ms: int) -> Any:
+        if next(polls) == 1:
+            with Cluster(parse_bootstrap(bootstrap)) as cluster:
+                delete_topic(cluster, topic)
+                assert poll(tail, 0) == []  # It waits for the topic.
+                until(lambda: create_topic(cluster, topic, if_not_exists=True), "the topic")
+                produce(cluster, topic, [NewRecord(None, b"c", (), 0)])
+            tail.positions[topic, 0] = 2
+        return poll(tail, wait_ms)
+
+    monkeypatch.setattr(Tail, "poll", poll_another_topic)
+    status, out, err = call("consume", f"{topic}:0", "--follow", "--from", start, "--for", "2")
+    assert (status, out.split()) == (0, ["a", "b", "c"] if start == "beginning" else []), err
+    assert f"has the offsets 0 to 1: after offset 2, reading goes on at {position}" in err
 
 
 def test_a_group_is_listed_described_reset_and_deleted(call: Any, own: str) -> None:

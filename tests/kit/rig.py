@@ -296,7 +296,7 @@ async def running_rig(
         if executor is not None:
             executor.finish()
         await broker.stop()
-    assert rig.faults == []
+    assert not rig.faults, repr(rig.faults)
     crashes = events.crashes()
     assert not crashes, "\n".join(crashes)
 

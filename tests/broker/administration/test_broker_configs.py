@@ -178,6 +178,10 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
         ("log.cleaner.dedupe.buffer.size", "1048575"), ("group.consumer.assignment.interval.ms", "15001"),
         ("leader.replication.throttled.rate", "-1"), ("log.cleaner.io.buffer.load.factor", "a"),
         ("max.connections.per.ip", "0"), ("max.connections.per.ip.overrides", "here:1"))),
+    (ANY, (("max.connections.per.ip", SET, "+0"),), (INVALID_REQUEST, "Invalid value +0 for configuration max.connections.per")),
+    (ANY, (("max.connections", SET, "00"),), (INVALID_REQUEST, "Invalid value 00 for configuration max.connections")),
+    (("",), (("listener.name.plaintext.ssl.keystore.location", SET, "x"),), (
+        INVALID_REQUEST, "Cannot update these configs at default cluster level, broker id must be specified: ")),
     (("1",), (("sasl.login.refresh.buffer.seconds", SET, "32768"),), (
         INVALID_REQUEST, "Invalid value 32768 for configuration sasl.login.refresh.buffer.seconds: Not a number of type SHORT")),
     (ANY, (("log.preallocate", SET, "yes"),), (INVALID_REQUEST, "Invalid value yes for configuration log.preallocate: ")),
@@ -249,3 +253,38 @@ async def test_min_insync_replicas_of_the_start_stays_in_force_when_the_configur
             assert alter(rig.client(), "", (MIN_ISR, SET, "3")) == (OK, None)
     async with running_rig(data_dir, properties) as rig:
         assert described(rig.client(), BROKER, "1")[MIN_ISR][0] == ("2" if restarts else "3")
+
+
+async def test_overrides_cannot_be_removed_while_all_other_addresses_are_refused(data_dir: Path) -> None:
+    given = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"}
+    async with running_rig(data_dir, given) as rig:
+        error, message = alter(rig.client(), "1", ("max.connections.per.ip.overrides", SET, ""))
+        assert (error, message is not None and "it would let no client in" in message) == (INVALID_REQUEST, True)
+        assert alter(rig.client(), "1", ("max.connections.per.ip.overrides", SET, "127.0.0.1:6")) == (OK, None)
+
+
+async def test_limits_of_a_listener_may_be_set_for_all_brokers_and_are_shown_with_those_of_the_broker(
+    data_dir: Path,
+) -> None:
+    name = "listener.name.plaintext.num.network.threads"
+    async with running_rig(data_dir, {"listener.name.plaintext.ssl.client.auth": "none"}) as rig:
+        client = rig.client()
+        assert alter(client, "", (name, SET, "5")) == (OK, None)
+        shown = described(client, BROKER, "1")
+        assert shown[name] == ("5", 3, True, [(name, "5", 3), ("num.network.threads", "3", 5)])
+        given = "listener.name.plaintext.ssl.client.auth"
+        assert shown[given] == ("none", 4, True, [(given, "none", 4), ("ssl.client.auth", "none", 5)])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("listener.name.a.ssl.keystore.password", True), ("listener.name.a.plain.sasl.jaas.config", True),
+        ("listener.name.a.foo.password", True), ("my.password", True), ("listener.name.a.max.connections", False),
+    ],
+)  # fmt: skip
+async def test_what_may_be_secret_is_not_shown(name: str, is_secret: bool, data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        assert alter(client, "1", (name, SET, "5")) == (OK, None)
+        assert described(client, BROKER, "1")[name][0] == (None if is_secret else "5")

@@ -131,3 +131,11 @@ async def test_super_users_are_shown_as_what_may_be_secret_and_only_if_they_are_
             "super.users": (None, True, 0)
         }
         assert rig.broker.config.unused == ["super.users"]  # There is no authorizer.
+
+
+async def test_each_node_shows_its_own_id(data_dir: Path) -> None:
+    async with running_rig(data_dir, {"stuntbroker.nodes": "2"}) as rig:
+        for node_id in (1, 2):
+            resource = DescribeConfigsResource(BROKER, str(node_id), ["node.id", "broker.id"])
+            shown = describe(rig.client(node_id - 1), 4, resource)
+            assert {each.value for each in shown.values()} == {str(node_id)}

@@ -293,3 +293,14 @@ def test_a_time_may_be_given_in_each_unit_that_kafka_takes_it_in(what: str) -> N
     given, name, value = UNITS[what]
 
     assert BrokerConfig(given)[name] == value
+
+
+def test_no_connections_of_any_address_are_an_error_at_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip: 0 lets no client in"):
+        BrokerConfig({"max.connections.per.ip": "0"})
+
+
+@pytest.mark.parametrize("overrides", ["127.0.0.1", "here:1", "::1:x", "10.0.0.1:-1"])
+def test_overrides_that_are_no_addresses_with_numbers_are_refused(overrides: str) -> None:
+    with pytest.raises(ConfigError, match=r"^max\.connections\.per\.ip\.overrides: "):
+        BrokerConfig({"max.connections.per.ip.overrides": overrides})

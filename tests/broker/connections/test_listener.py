@@ -309,3 +309,16 @@ async def test_clients_outside_the_container_get_localhost_when_the_mapped_addre
 def test_a_property_of_an_unknown_listener_has_no_effect() -> None:
     config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", "listener.name.b.ssl.client.auth": "none"})
     assert properties_of_no_listener(config, listeners_of(config)) == ["listener.name.b.ssl.client.auth"]
+
+
+@pytest.mark.parametrize(
+    ("given", "unused"),
+    [
+        ({"listener.name.A.ssl.client.auth": "none"}, ["listener.name.A.ssl.client.auth"]),
+        ({"ssl.client.auth": "none"}, ["ssl.client.auth"]),
+    ],
+)
+def test_a_property_that_no_listener_reads_has_no_effect(given: dict[str, str], unused: list[str]) -> None:
+    """Kafka looks for names of listeners in small letters, and for certificates only on listeners with TLS but no SASL."""
+    config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", **given})
+    assert properties_of_no_listener(config, listeners_of(config)) == unused

@@ -14,6 +14,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -123,6 +124,15 @@ async def test_a_client_without_permission_changes_the_configuration_of_no_broke
         [response] = alice.ask(request, 1).responses
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert rig.broker.config["message.max.bytes"] == before
+
+
+async def test_a_client_without_permission_sees_no_part_of_the_quorum(tmp_path: Path) -> None:
+    async with running_rig(tmp_path / "data", STANDARD) as rig:
+        alice = rig.client()
+        alice.connection.principal = ALICE
+        request = DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])])
+        response = alice.ask(request, 2)
+        assert (response.error_code, list(response.topics)) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
 
 
 async def test_a_denied_request_is_logged_once_with_the_permission_and_filtered_topics_are_not(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.broker.clock import ManualClock
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.broker.security.scram import salted_password
 from stuntbroker.protocol.errors import ErrorCode
@@ -162,6 +163,10 @@ TOKENS: dict[str, tuple[str, bytes, object]] = {
         RULES, bearer(b'{"name": "n", "scope": "r w", "exp": 9007199254740990}'), INSUFFICIENT
     ),
     "no scope": (RULES, bearer(b'{"name": "n", "exp": 9007199254740990}'), INSUFFICIENT),
+    "scopes in another claim, with blanks": (
+        RULES.replace("required ", "required unsecuredValidatorScopeClaimName=may "),
+        bearer(b'{"name": "n", "may": [" r", "w "], "exp": 9007199254740990}'), "n",
+    ),
     "no such claim": (RULES, bearer(b'{"sub": "a", "scope": ["r", "w"], "exp": 9007199254740990}'), INVALID_TOKEN),
 }  # fmt: skip
 
@@ -326,6 +331,46 @@ async def test_reauthentication_by_another_mechanism_closes_the_connection_witho
             client.feed(frame(SaslAuthenticateRequest(b"n,,n=alice,r=abc"), 2))
             assert (client.answers(), client.transport.closed) == ([], True)
         assert mechanism in rig.events.kept[-1][1]["reason"]
+
+
+async def test_a_client_whose_session_does_not_end_may_not_authenticate_again() -> None:
+    async with running_rig(properties=PROPERTIES) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        authenticate(client, ALICE)
+        assert shake_hands(client) == ErrorCode.ILLEGAL_SASL_STATE
+        assert authenticate(client, ALICE).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert is_served(client)
+
+
+async def test_a_bare_token_of_another_mechanism_closes_the_connection() -> None:
+    async with running_rig(properties=REAUTHENTICATION) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        authenticate(client, ALICE)
+        assert shake_hands(client, "SCRAM-SHA-256", version=0) == ErrorCode.NONE
+        client.feed(raw_frame(b"n,,n=alice,r=abc"))
+        assert (client.answers(), client.transport.closed) == ([], True)
+
+
+async def test_a_client_authenticates_again_while_a_test_has_paused_the_clock() -> None:
+    class PausedClock(ManualClock):
+        """Stands still, while clients wait."""
+
+        waited_ms = 0
+
+        def client_ms(self) -> int:
+            return self.waited_ms
+
+    clock = PausedClock(1_000_000)
+    async with running_rig(properties=REAUTHENTICATION, clock=clock) as rig:
+        client = rig.client(SASL)
+        shake_hands(client)
+        authenticate(client, ALICE)
+        for _ in range(3):
+            clock.waited_ms += 1_000
+            assert shake_hands(client) == ErrorCode.NONE
+            assert authenticate(client, ALICE).error_code == ErrorCode.NONE
 
 
 async def test_a_client_authenticates_again_at_most_once_a_second() -> None:

@@ -58,6 +58,15 @@ def test_user_names_are_ascii_as_in_kafka(user: str) -> None:
         parse_client_first(f"n,,n={user},r=abc".encode())
 
 
+def test_a_channel_binding_is_base64() -> None:
+    credential = credential_of(SHA_256, salted_password(SHA_256, "secret", b"salt", 4_096), b"salt", 4_096)
+    client = ScramClient("SCRAM-SHA-256", "user", "secret")
+    first, challenge = parse_client_first(client.first()), server_first("abcdef", credential)
+    final = client.final(challenge).replace(b"c=biws", b"c=biw")
+    with pytest.raises(ScramError, match="not base64"):
+        server_final(SHA_256, credential, first, challenge, final)
+
+
 def test_extensions_are_ignored_and_the_proof_covers_only_those_of_the_first_message() -> None:
     credential = credential_of(SHA_256, salted_password(SHA_256, "secret", b"salt", 4_096), b"salt", 4_096)
     client = ScramClient("SCRAM-SHA-256", "user", "secret")

@@ -8,6 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 from cryptography.x509.oid import ObjectIdentifier as Oid
 
@@ -57,6 +58,8 @@ AS_IN_JAVA: dict[str, tuple[list[dict[Oid, str]], str]] = {
     "blanks": ([{CN: " two  spaces "}], "CN=\\ two  spaces\\ "),
     "a number sign": ([{CN: "#x"}], "CN=\\#x"),
     "other letters": ([{CN: "Jürgen Ж 日本 😀"}], "CN=Jürgen Ж 日本 😀"),
+    "two in one part": ([{CN: "m", NameOID.ORGANIZATIONAL_UNIT_NAME: "ou"}], "CN=m+OU=ou"),
+    "a null": ([{CN: "a\0b"}], "CN=a\\00b"),
     "two names": ([{CN: "one"}, {CN: "two"}], "CN=two,CN=one"),
     "nothing": ([], ""),
 }  # fmt: skip
@@ -67,6 +70,24 @@ def test_a_subject_is_written_as_java_writes_it(what: str) -> None:
     parts, subject = AS_IN_JAVA[what]
 
     assert subject_of(certificate(*parts)) == subject
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        (_ASN1Type.T61String, "a\xfc".encode("latin-1"), "a\ufffd"),
+        (_ASN1Type.BMPString, "añ".encode("utf-16-be"), "\\00a\\00\ufffd"),
+        (_ASN1Type.PrintableString, b"abc", "abc"),
+    ],
+)
+def test_every_kind_of_text_is_read_as_utf_8(kind: _ASN1Type, value: bytes, shown: str) -> None:
+    """As Java does, whatever the encoding of the kind is."""
+    marker = b"x" * len(value)
+    encoded = certificate({CN: marker.decode()})
+    before, after = bytes([0x0C, len(value)]) + marker, bytes([kind.value, len(value)]) + value
+    assert encoded.count(before) == 2  # It is its own issuer.
+
+    assert subject_of(encoded.replace(before, after)) == f"CN={shown}"
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 30, 100])
@@ -85,6 +106,10 @@ MAPPED = {
     "RULE:^CN=(.*?),.*$/\\$1/": "$1",
     "RULE:^CN=(.*?),.*$/$1$7/": "Alice$7",
     "RULE:^NO.*$/no/,DEFAULT": SUBJECT,
+    "RULE:^CN=(?<who>.*?),.*$/is ${who}/L": "is alice",
+    "RULE:^C(.)=(.)(.)(.)(.)(.),(.)(.)=(.)(.)(.),.*$/$10.$11.$12/": "e.v.N2",
+    "RULE:^CN=(.*?),.*$/$12/": "Alice2",
+    ",,DEFAULT": SUBJECT,
     "RULE:.*/x/": "xx",  # As in Java, which also replaces the empty end.
 }
 
@@ -99,7 +124,12 @@ def test_a_subject_that_no_rule_matches_is_refused() -> None:
         user_of(SUBJECT, parse_mapping_rules("RULE:^CN=Bob.*$/bob/"))
 
 
-@pytest.mark.parametrize("rules", ["default", "RULE:a/b", "RULE:(/x/", "RULE:^CN=(.*)$/$1/X"])
+def test_letters_of_a_pattern_are_ascii_as_in_java() -> None:
+    with pytest.raises(NoMatchingRule):
+        user_of("CN=Jürgen", parse_mapping_rules(r"RULE:^CN=(\w+)$/$1/"))
+
+
+@pytest.mark.parametrize("rules", ["default", "RULE:^C(.*)$/${who}/", "RULE:a/b", "RULE:(/x/", "RULE:^CN=(.*)$/$1/X"])
 def test_rules_that_cannot_be_read_are_explained(rules: str) -> None:
     with pytest.raises(MappingError):
         parse_mapping_rules(rules)

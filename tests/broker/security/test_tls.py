@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from struct import pack, unpack
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 import trustme
 
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.security.listener_security import ListenerSecurity
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.security import tls
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.logs import batch, put
 from tests.kit.rig import Rig, decode, frame, running_rig
@@ -22,7 +26,9 @@ from tests.kit.valid_requests import TOPIC
 
 
 @asynccontextmanager
-async def secured_rig(folder: Path, client_auth: str = "none") -> AsyncIterator[tuple[Rig, trustme.CA]]:
+async def secured_rig(
+    folder: Path, client_auth: str = "none", more: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[tuple[Rig, trustme.CA]]:
     """Run a broker whose only listener has TLS; give it and the authority of its certificate."""
     authority = write_keystores(folder)
     properties = {
@@ -32,6 +38,7 @@ async def secured_rig(folder: Path, client_auth: str = "none") -> AsyncIterator[
         "ssl.truststore.location": str(folder / "trust.pem"),
         "listener.name.ssl.ssl.client.auth": client_auth,
         "stuntbroker.write.buffer.bytes": "65536",
+        **more,
     }
     async with running_rig(properties=properties) as rig:
         yield rig, authority
@@ -88,6 +95,58 @@ async def test_a_client_without_the_required_certificate_is_refused(tmp_path: Pa
     async with secured_rig(tmp_path, "required") as (rig, authority):
         assert await principals_while_served(rig, client_context(authority)) == []
         assert "the client has no certificate" in refusal_of(rig)
+
+
+@pytest.mark.parametrize(
+    ("rules", "principal"), [("RULE:^CN=(\\w+),.*$/$1/U", "ALICE"), ("RULE:^CN=bob.*$/bob/", None)]
+)
+async def test_rules_name_the_user_of_a_certificate_and_refuse_it_if_none_applies(
+    rules: str, principal: str | None, tmp_path: Path
+) -> None:
+    async with secured_rig(tmp_path, "required", {"ssl.principal.mapping.rules": rules}) as (rig, authority):
+        assert await principals_while_served(rig, client_context(authority, "alice")) == (
+            [principal] if principal else []
+        )
+        refused = [facts["reason"] for name, facts in rig.events.kept if name == "authentication_failed"]
+        assert [reason.partition(" applies to ")[0] for reason in refused] == (
+            [] if principal else ["no rule of ssl.principal.mapping.rules"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("own", "asks"), [({}, False), ({"listener.name.sasl_ssl.ssl.client.auth": "required"}, True)], ids=["all", "own"]
+)
+async def test_a_listener_with_sasl_asks_for_certificates_only_if_its_own_property_says_so(
+    own: dict[str, str], asks: bool, tmp_path: Path
+) -> None:
+    write_keystores(tmp_path)
+    listener = ListenerSecurity("SASL_SSL", "SASL_SSL", BrokerConfig({
+        "ssl.keystore.location": str(tmp_path / "server.pem"), "ssl.truststore.location": str(tmp_path / "trust.pem"),
+        "sasl.enabled.mechanisms": "PLAIN", "stuntbroker.users": "a:b", "ssl.client.auth": "required", **own,
+    }))  # fmt: skip
+    assert listener.tls is not None
+    assert listener.tls.verify_mode == (ssl.CERT_REQUIRED if asks else ssl.CERT_NONE)
+
+
+@pytest.mark.parametrize("trusts", ["intermediate", "leaf"])
+async def test_whatever_a_truststore_has_is_trusted_by_broker_and_client(trusts: str, tmp_path: Path) -> None:
+    """An authority that another one has signed, or the certificate itself: both are usual in Java."""
+    authority = trustme.CA().create_child_ca()
+    certificate = authority.issue_cert("localhost", common_name="alice")
+    anchor = authority.cert_pem if trusts == "intermediate" else certificate.cert_chain_pems[0]
+    anchor.write_to_path(str(tmp_path / "anchor.pem"))
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    stores = {
+        "ssl.keystore.location": str(tmp_path / "own.pem"),
+        "ssl.truststore.location": str(tmp_path / "anchor.pem"),
+    }
+    properties = {"listeners": "SSL://127.0.0.1:0", "ssl.client.auth": "required", **stores}
+    async with running_rig(properties=properties) as rig:
+        client = tls.client_context(
+            lambda name: {"ssl.endpoint.identification.algorithm": "https", **stores}.get(name, "")
+        )
+        (principal,) = await principals_while_served(rig, client)
+        assert principal.startswith("CN=alice,")
 
 
 # --- large responses
