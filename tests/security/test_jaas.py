@@ -17,7 +17,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         (f'{PLAIN} REQUIRED password="a \\"quoted\\" ; = one";', {"password": 'a "quoted" ; = one'}),
         (f"{PLAIN} required /* nothing */ // more\n ;", {}),
         (f"{PLAIN} required password=';' username=\"=\";", {"password": ";", "username": "="}),
-        (f'{PLAIN} required password="\\101\\tb\\x" user-a.b=$x-1;', {"password": "A\tbx", "user-a.b": "$x-1"}),
+        (f'{PLAIN} required password="\\101\\tb\\x\\9" user-a.b=$x-1;', {"password": "A\tbx9", "user-a.b": "$x-1"}),
     ],
 )
 def test_a_login_module_has_its_options(text: str, options: dict[str, str]) -> None:

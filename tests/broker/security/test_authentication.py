@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import urlsafe_b64encode
 from pathlib import Path
 from struct import pack
@@ -189,8 +190,14 @@ async def test_a_token_is_accepted_as_kafka_accepts_it(what: str) -> None:
             assert (answer.error_code, bytes(answer.auth_bytes)) == (ErrorCode.NONE, outcome)
 
 
-@pytest.mark.parametrize(("ago_ms", "is_valid"), [(1_999, True), (2_001, False)])
-async def test_clocks_may_differ_as_much_as_the_listener_allows(ago_ms: int, is_valid: bool) -> None:
+@pytest.mark.parametrize(
+    ("issued_in_ms", "ends_in_ms", "is_valid"),
+    [(0, -1_999, False), (-5_000, -1_999, True), (-5_000, -2_001, False), (1_999, 9_000, True), (2_001, 9_000, False)],
+)
+async def test_clocks_may_differ_as_much_as_the_listener_allows(
+    issued_in_ms: int, ends_in_ms: int, is_valid: bool
+) -> None:
+    """A token that ends before it was issued is invalid all the same."""
     properties = {
         **PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.sasl.oauthbearer.sasl.jaas.config":
@@ -199,8 +206,8 @@ async def test_clocks_may_differ_as_much_as_the_listener_allows(ago_ms: int, is_
     async with running_rig(properties=properties) as rig:
         client = rig.client(SASL)
         shake_hands(client, "OAUTHBEARER")
-        ended_s = (rig.broker.clock.now_ms() - ago_ms) / 1000
-        answer = authenticate(client, bearer(b'{"sub": "a", "exp": %s}' % str(ended_s).encode()))
+        issued_s, end_s = ((rig.broker.clock.now_ms() + each) / 1000 for each in (issued_in_ms, ends_in_ms))
+        answer = authenticate(client, bearer(json.dumps({"sub": "a", "iat": issued_s, "exp": end_s}).encode()))
         assert (bytes(answer.auth_bytes) == b"") is is_valid
 
 
