@@ -20,6 +20,7 @@ from stuntbroker.pipeline.audit.scan import END_FAULTS
 from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX
 from stuntbroker.protocol.primitives import INT32_MAX
+from stuntbroker.protocol.topic_names import OFFSETS
 
 OF_FILES: Final = ("corrupt", "format", "torn_tail", "segment_deleted")
 """Kinds of findings about bytes that are not a valid batch."""
@@ -131,9 +132,11 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     """Return findings for duplicates and gaps in the sequence numbers of each producer id and epoch in a partition.
 
     A gap counts only if no offsets are missing between its sides or, for the first batch of an epoch, before it. A broker
-    accepts any sequence number from an unknown producer, so a producer's first batch is never an error.
+    accepts any sequence number from an unknown producer, so a producer's first batch is never an error. Commits of offsets have
+    no sequence: the group coordinators of Apache Kafka write each of a transaction with the number 0.
     """
     good = pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0))
+    good = pc.and_(good, pc.not_equal(batches["topic"], OFFSETS))
     rows = batches.filter(good).combine_chunks()
     rows = rows.filter(pc.greater_equal(rows["base_sequence"], 0))
     if not rows.num_rows:

@@ -94,7 +94,7 @@ class _Reader:
         if wanted.pattern is not None:
             pattern = re.compile(wanted.pattern)
             topics = find_topics(cluster, None)
-            chosen = [item for name, item in topics.items() if pattern.fullmatch(name) and not item.is_internal]
+            chosen = [item for name, item in topics.items() if pattern.search(name) and not item.is_internal]
             return sorted(partition for item in chosen for partition in item.partitions)
         names = wanted.topics or tuple(sorted({item.topic for item in wanted.partitions or ()}))
         known = find_topics(cluster, names)
@@ -256,12 +256,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         left_out: frozenset[TopicPartition] = frozenset()
         if begin == self._initial and not self._begun:
             self._begun, left_out = True, self._moving
-            if self._target is not None:  # The target was read before the start offsets.
-                latest |= {
-                    partition: max(latest[partition], offset)
-                    for partition, offset in begin.items()
-                    if partition in latest
-                }
+            ahead = {place: offset for place, offset in begin.items() if place in latest and offset > latest[place]}
+            if ahead and self._target is not None:  # The target was read before the start offsets.
+                ends = self._ends()
+                latest |= {place: offset for place, offset in ahead.items() if offset <= ends.get(place, -1)}
         if self._target is not None:
             self._target = latest
         self._wait_for_stable(begin, latest)

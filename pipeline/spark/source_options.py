@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -211,9 +212,14 @@ class _Options:
                     return Subscription(topics=topics)
                 raise SourceError(f"subscribe names no topic: {text!r}; give NAME[,NAME...]")
         try:
-            re.compile(text)
+            with warnings.catch_warnings():
+                # Python takes `[a[b]]` and `[a&&b]` for something else than Java, and warns of it.
+                warnings.simplefilter("error", FutureWarning)
+                re.compile(text)
         except re.error as fault:
             raise SourceError(f"subscribePattern is no regular expression: {fault}") from fault
+        except FutureWarning as fault:
+            raise SourceError(f"subscribePattern has another meaning in Java: {fault}; write it without") from fault
         return Subscription(pattern=text)
 
     def start(self, streaming: bool) -> Position:

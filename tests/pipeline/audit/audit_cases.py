@@ -38,6 +38,19 @@ def clean(world: World) -> None:
         world.log[B].produce(99, 0, sequence, 3, txn=False)
 
 
+def transactions_with_offsets(world: World) -> None:
+    """Transactions of one epoch that commit offsets, one of them twice."""
+    place = ("__consumer_offsets", 0)
+    world.state("two", "Empty", OTHER, 0)
+    for number in range(3):
+        start_ms = world.begin("two", OTHER, 5, place, data=False)
+        world.commit_offset("group", A, number, OTHER, 5)
+        world.commit_offset("group", B, number, OTHER, 5)
+        world.decide("two", OTHER, 5, True, place, start_ms=start_ms)
+        world.offsets.mark(True, OTHER, 5, world.tick())
+        world.complete("two", OTHER, 5, True, start_ms)
+
+
 def ongoing(world: World) -> None:
     world.begin("one", PID, 4, A)
 

@@ -219,7 +219,8 @@ class World:
         key, value = bytearray(b"\x00\x01"), bytearray(b"\x00\x03")
         OffsetCommitKey(group, *place).encode(key, 1)
         OffsetCommitValue(offset, -1, "", self.tick()).encode(value, 3)
-        self.offsets.put([(key, value)], pid, epoch, at=self.now_ms, txn=pid >= 0)
+        # The coordinators of Apache Kafka give every transactional commit the sequence number 0.
+        self.offsets.put([(key, value)], pid, epoch, 0 if pid >= 0 else -1, at=self.now_ms, txn=pid >= 0)
 
     def audit(self) -> Audit:
         return audit(read_folder(str(self.folder)))

@@ -15,8 +15,16 @@ from audit_cases import (
     Found,
     clean,
     rewritten,
+    transactions_with_offsets,
 )
 from audit_harness import World, batch_with_headers
+
+
+def test_offsets_that_transactions_commit_are_no_findings(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    clean(world)
+    transactions_with_offsets(world)
+    assert world.findings() == []
 
 
 def test_a_clean_folder_has_no_findings(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ SAME_ROWS: dict[str, dict[str, Any]] = {
     "everything": {"subscribe": "mixed"},
     "uncommitted": {"subscribe": "mixed", "kafka.isolation.level": "read_uncommitted"},
     "offsets": {"assign": '{"mixed": [0, 1]}', "startingOffsets": offsets(p0=7, p1=-2), "endingOffsets": offsets(p0=-1, p1=300)},
+    "a part of a name": {"subscribePattern": "ixe"},
+    "the end of a name": {"subscribePattern": "xed$"},
     "times": {"subscribePattern": "mix.*", "startingTimestamp": START_MS + 100, "endingTimestamp": START_MS + 20_050,
               "minPartitions": 7},
 }  # fmt: skip

@@ -72,6 +72,7 @@ REFUSED = [
     ({"assign": "{}"}, "the query has assign and subscribe"),
     ({"subscribe": " , "}, "subscribe names no topic"),
     ({"subscribe": "", "subscribePattern": "("}, "subscribePattern is no regular expression"),
+    ({"subscribe": "", "subscribePattern": "[a-z&&[^x]]"}, "subscribePattern has another meaning in Java: Possible"),
     ({"subscribe": "", "assign": '{"t": 0}'}, r"assign gives 't' the partitions 0; it looks like .*\[0, 1\]"),
     ({"subscribe": "", "assign": "t"}, "assign is no JSON"),
     ({"startingOffset": "earliest"}, "no option 'startingoffset': did you mean startingOffsets"),

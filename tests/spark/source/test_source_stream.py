@@ -176,6 +176,30 @@ def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment
     reader.stop()
 
 
+@pytest.mark.parametrize(("start", "is_lost"), [(4, False), (8, False), (9, True)])
+def test_what_is_available_now_begins_at_a_given_offset_only_if_the_partition_has_it(
+    start: int, is_lost: bool, broker: LiveBroker, cluster: Cluster
+) -> None:
+    """Spark asks for the end first: records may be written before it asks for the start."""
+    topic = f"begins-at-{start}"
+    make_topic(cluster, topic)
+    produce(cluster, topic, 0, *rows("before", 3))  # And the marker of their transaction.
+    given = {
+        "kafka.bootstrap.servers": str(broker.address), "subscribe": topic,
+        "startingOffsets": json.dumps({topic: {"0": start}}),
+    }  # fmt: skip
+    reader = StreamReader(given, _parse_datatype_string(StuntbrokerDataSource({}).schema()))
+    reader.prepareForTriggerAvailableNow()
+    produce(cluster, topic, 0, *rows("after", 3))
+    begin = reader.initialOffset()
+    if is_lost:
+        with pytest.raises(DataLoss, match="begins-at-9-0"):
+            reader.latestOffset(begin, ReadAllAvailable())
+    else:
+        assert reader.latestOffset(begin, ReadAllAvailable()) == {topic: {"0": start}}
+    reader.stop()
+
+
 def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
     broker: LiveBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
