@@ -10,14 +10,17 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
 )
 
 
-def test_values_of_passwords_are_hidden_and_no_others() -> None:
+def test_values_of_passwords_and_of_unknown_properties_are_hidden_and_no_others() -> None:
+    """An unknown property may be the password of a plug-in: DescribeConfigs hides it, too."""
     names = {
         "ssl.keystore.password": HIDDEN,
         "listener.name.ssl.ssl.keystore.key": HIDDEN,
         "listener.name.sasl.plain.sasl.jaas.config": HIDDEN,
         "listener.name.ssl.ssl.keystore.location": "x",
         "num.partitions": "x",
-        "unknown": "x",
+        "retention.ms": "x",
+        "unknown": HIDDEN,
+        "listener.name.a.unknown": HIDDEN,
     }
     configs = [AlterableConfig(name, 0, "x") for name in names]
 
