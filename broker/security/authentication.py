@@ -167,14 +167,16 @@ class Authentication:
                 self._authenticated(Principal("User", self._mechanism.user))
         except AuthenticationFailure as fault:
             return self._failed(fault)
-        is_last = self._mechanism.user is not None
-        lifetime_ms = self._expires_ms - self._clock.monotonic_ms() if is_last and self._expires_ms is not None else 0
+        lifetime_ms = 0
+        if self._mechanism.user is not None and self._expires_ms is not None:
+            # A token may have ended already, by as much as the clocks may differ.
+            lifetime_ms = max(0, self._expires_ms - self._clock.monotonic_ms())
         return Answer(ErrorCode.NONE, "", answer, lifetime_ms)
 
     def _authenticated(self, principal: Principal) -> None:
         if self.principal not in (None, principal):
             raise AuthenticationFailure(
-                f"Cannot change principals during re-authentication from {_dotted(self.principal)}: {_dotted(principal)}"
+                f"Cannot change principals during re-authentication from {_shown(self.principal)}: {_shown(principal)}"
             )
         assert self._mechanism is not None
         session_ms_max = self._session_ms_max(self._mechanism_name)
@@ -197,6 +199,6 @@ class Authentication:
         return self._expires_ms is not None and self._clock.monotonic_ms() >= self._expires_ms
 
 
-def _dotted(principal: Principal | None) -> str:
+def _shown(principal: Principal | None) -> str:
     """Return a principal as Kafka writes it in this message."""
     return "" if principal is None else f"{principal.type}.{principal.name}"

@@ -209,6 +209,7 @@ async def test_clocks_may_differ_as_much_as_the_listener_allows(
         issued_s, end_s = ((rig.broker.clock.now_ms() + each) / 1000 for each in (issued_in_ms, ends_in_ms))
         answer = authenticate(client, bearer(json.dumps({"sub": "a", "iat": issued_s, "exp": end_s}).encode()))
         assert (bytes(answer.auth_bytes) == b"") is is_valid
+        assert answer.session_lifetime_ms >= 0, "a session may end at once, but not before it began"
 
 
 @pytest.mark.parametrize(
