@@ -314,12 +314,23 @@ def chain_fills(batch: bytes | memoryview, header: BatchHeader) -> bool | None:
 
 counts = st.sampled_from([1, 2, 5, 6, 15, 16, 63, 64, 65, 130])
 rows = st.lists(st.tuples(counts, st.sampled_from([0, 9, 55, 56, 60, 120, 8_300])), min_size=1, max_size=4)
+longer_than_a_window = st.sampled_from(
+    [[(1, 130_000)], [(600, 120)], [(1_200, 60), (2, 70_000)], [(700, 100), (1, 9), (700, 9)]]
+)
+ways = st.sampled_from([True] if batch_check.IS_COMPILED else [False, True])
 
 
-@given(rows=rows, seed=st.integers(), view=st.booleans())
+@given(rows=rows | longer_than_a_window, seed=st.integers(), view=st.booleans(), as_compiled=ways)
 def test_records_fill_agrees_with_reading_the_lengths_one_by_one(
-    rows: list[tuple[int, int]], seed: int, view: bool
+    rows: list[tuple[int, int]], seed: int, view: bool, as_compiled: bool
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if as_compiled is not batch_check.IS_COMPILED:
+            patch.setattr(batch_check, "IS_COMPILED", as_compiled)
+        check_records_fill(rows, seed, view)
+
+
+def check_records_fill(rows: list[tuple[int, int]], seed: int, view: bool) -> None:
     random = Random(seed)
     batch = build_batch([(None, b"\x70" * size) for count, size in rows for _ in range(count)], NOW)
     header = read_header(batch)
@@ -356,7 +367,7 @@ def test_records_that_all_have_the_same_negative_length_fill_nothing(count: int,
 
 def test_the_cache_of_batch_shapes_is_bounded() -> None:
     for size in range(CACHED_MAX + 5):
-        batch = build_batch([(None, bytes(size))] * 3, NOW)
+        batch = build_batch([(None, bytes(batch_check.COPIED_RECORD_MAX + size))] * 3, NOW)
         assert records_fill(bytes(batch), read_header(batch))
         assert 0 < len(batch_check.shapes) <= CACHED_MAX
 
