@@ -6,7 +6,8 @@ a null value is a tombstone. Each batch has one record and is not compressed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from struct import Struct, pack
 from typing import Final
 
@@ -23,19 +24,23 @@ from stuntbroker.protocol.batches.records import (
     one_record_batch,
     only_record,
     pack_head,
-    pack_times,
     read_records,
 )
-from stuntbroker.protocol.caches import keep
+from stuntbroker.protocol.caches import CACHED_MAX, keep
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
 from stuntbroker.protocol.topic_names import TopicPartition
+from stuntbroker.protocol.transaction_states import TRANSACTION_V2
 
-encoded_keys: Final[dict[str, tuple[bytes, int]]] = {}
-encoded_partitions: Final[dict[frozenset[TopicPartition], tuple[bytes, bytes, int]]] = {}
-"""Caches: a transaction writes three records with the same key, and many transactions have the same partitions."""
+UsualRecord = tuple[Callable[..., bytes], bytes, bytes]
+"""Encoder of a batch from its CRC on, its bytes from the producer id to the version of the value, and the encoded partitions."""
+usual_records: Final[dict[tuple[str, frozenset[TopicPartition]], UsualRecord]] = {}
+encoded_partitions: Final[dict[frozenset[TopicPartition], bytes]] = {}
+"""Caches: an id writes the same key again and again, and many transactions have the same partitions."""
+USUAL_RECORDS_MAX: Final = 2 * CACHED_MAX
+"""The partitions of a transaction, and none once it is complete."""
 _KEY_VERSION: Final = b"\x00\x00"
 _VALUE_VERSIONS: Final = (b"\x00\x01", b"\x00\x00")
 """Records with other versions of keys and values, which Kafka has not defined yet, are ignored."""
@@ -64,9 +69,7 @@ def value_of(txn: Txn, version: int) -> bytes:
     if version == 0 and txn.last_producer_epoch == -1 and _has_only_usual_fields(txn):
         return _value_v0(txn)
     start = _pack_start(1, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase)
-    partitions = (
-        (encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions))[0] if txn.phase else b"\x00"
-    )
+    partitions = _partitions(txn.partitions) if txn.phase else b"\x00"
     tags, count = b"", 0
     if txn.previous_producer_id != -1:
         tags, count = b"\x00\x08" + _pack_q(txn.previous_producer_id), 1
@@ -98,60 +101,54 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
     """
     if txn is None:
         return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), None)
-    key, key_size = encoded_keys.get(transactional_id) or _encode_key(transactional_id)
-    partitions, value_size, value_room = encoded_partitions.get(txn.partitions) or _encode_partitions(txn.partitions)
-    previous_id, last_epoch, phase = txn.previous_producer_id, txn.last_producer_epoch, txn.phase
+    previous_id, last_epoch = txn.previous_producer_id, txn.last_producer_epoch
     if (
         previous_id >= 0
         and last_epoch >= 0
-        and phase
-        and txn.client_version
-        and key_size + value_room < SMALL
+        and txn.phase
+        and txn.client_version == TRANSACTION_V2
         and _has_only_usual_fields(txn)
     ):
-        tail = b"".join(
-            (
-                pack_times(timestamp_ms, timestamp_ms),
-                ONE_RECORD[key_size + value_room],
-                key,
-                value_size,
-                _pack_start(1, txn.producer_id, txn.producer_epoch, txn.timeout_ms, phase),
-                partitions,
-                _pack_usual_end(
-                    timestamp_ms,
-                    txn.started_at_ms,
-                    3,
-                    8,
-                    previous_id,
-                    0x202,
-                    txn.client_version,
-                    _LAST_EPOCH_TAG,
-                    last_epoch,
-                ),
-            )
+        partitions = txn.partitions
+        encode, start, encoded = usual_records.get((transactional_id, partitions)) or _usual(
+            transactional_id, partitions
         )
-        return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
+        if start:
+            tail = encode(
+                timestamp_ms,
+                timestamp_ms,
+                start,
+                txn.producer_id,
+                txn.producer_epoch,
+                txn.timeout_ms,
+                txn.phase,
+                encoded,
+                timestamp_ms,
+                txn.started_at_ms,
+                _THREE_TAGS_PREVIOUS_ID,
+                previous_id,
+                _VERSION_2_LAST_EPOCH,
+                last_epoch,
+            )
+            return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
     return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value_of(txn, 1))
 
 
-def _encode_key(transactional_id: str) -> tuple[bytes, int]:
-    """Return the key preceded by its size, and the size of a record without its value; SMALL if the key is too long.
+def _usual(transactional_id: str, partitions: frozenset[TopicPartition]) -> UsualRecord:
+    """Return how records of a transactional id with these partitions are encoded; without bytes if they are too long for that."""
+    key, encoded = key_of(transactional_id), _partitions(partitions)
+    key_size, value_size = len(key), _USUAL_SIZE + len(encoded)
+    start = b""
+    if key_size < SMALL and value_size < SMALL and (size := 4 + SIZED[key_size] + SIZED[value_size]) < SMALL:
+        start = ONE_RECORD[size] + VARINTS[key_size] + key + VARINTS[value_size] + _VALUE_VERSIONS[0]
+    usual = _encoder(len(start), len(encoded)), start, encoded
+    return keep(usual_records, (transactional_id, partitions), usual, USUAL_RECORDS_MAX)
 
-    A record with a longer key is encoded by `one_record_batch`.
-    """
-    key = key_of(transactional_id)
-    size = len(key)
-    if size >= SMALL:
-        return key, SMALL
-    return keep(encoded_keys, transactional_id, (VARINTS[size] + key, 4 + SIZED[size]))
 
-
-def _encode_partitions(partitions: frozenset[TopicPartition]) -> tuple[bytes, bytes, int]:
-    """Return the encoded partitions, the encoded size of a usual value, and the bytes of that size and the value together."""
-    content = _partitions(partitions)
-    size = USUAL_SIZE + len(content)
-    encoded = (content, VARINTS[size], SIZED[size]) if size < SMALL else (content, b"", SMALL)
-    return keep(encoded_partitions, partitions, encoded)
+@lru_cache(CACHED_MAX)
+def _encoder(start_size: int, partitions_size: int) -> Callable[..., bytes]:
+    """Return the encoder of records with fields of these sizes; the last byte is an empty list of headers."""
+    return Struct(f">6xqq{start_size}sqhib{partitions_size}sqq3sq7shx").pack
 
 
 def batch_at_level_0(
@@ -164,18 +161,22 @@ def batch_at_level_0(
 
 _pack_start: Final = Struct(">hqhib").pack
 _pack_end: Final = Struct(">qqb").pack
-_pack_usual_end: Final = Struct(">qqbHqHh3shx").pack
-"""`_pack_end` with the tags 0 (8 bytes), 2 (2 bytes) and last epoch, and an empty list of record headers."""
-USUAL_SIZE: Final = 17 + 36
+_USUAL_SIZE: Final = 17 + 36
 """Bytes of a value without its partitions, with the tags 0, 2 and last epoch."""
 _pack_q: Final = Struct(">q").pack
 _pack_h: Final = Struct(">h").pack
 _LAST_EPOCH_TAG: Final = b"\xa8\x46\x02"
+_THREE_TAGS_PREVIOUS_ID: Final = b"\x03\x00\x08"
+_VERSION_2_LAST_EPOCH: Final = b"\x02\x02\x00\x02" + _LAST_EPOCH_TAG
 _TIMED_OUT_TAG: Final = b"\xa9\x46\x02"
 _INIT_VERSION_TAG: Final = b"\xaa\x46\x02"
 
 
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    return encoded_partitions.get(partitions) or keep(encoded_partitions, partitions, _encode(partitions))
+
+
+def _encode(partitions: frozenset[TopicPartition]) -> bytes:
     topics = partitions_by_topic(partitions)
     out = bytearray()
     write_uvarint(out, len(topics) + 1)

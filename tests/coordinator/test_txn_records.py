@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from txn_harness import with_fields
 
 from stuntbroker.coordinator.records import (
+    USUAL_RECORDS_MAX,
     batch_at_level_0,
     batch_of,
-    encoded_keys,
     encoded_partitions,
     key_of,
     last_values,
@@ -23,6 +23,7 @@ from stuntbroker.coordinator.records import (
     read_record,
     state_of,
     updated_at_ms_of,
+    usual_records,
     value_of,
 )
 from stuntbroker.coordinator.state import Phase, Txn
@@ -311,13 +312,14 @@ def test_a_truncated_value_raises_decode_error(size: int) -> None:
 
 def test_the_caches_of_encoded_ids_and_partitions_are_bounded() -> None:
     for _ in range(2):
-        for index in range(CACHED_MAX + 5):
+        for index in range(USUAL_RECORDS_MAX + 5):
             txn = stored(Phase.ONGOING, partitions=frozenset({("t", index), ("u", index)}), last_producer_epoch=3, **V2)
             name = f"id-{index}"
 
             batch = batch_of(5, 0, NOW, name, txn)
             assert index % 100 or batch == built(5, NOW, key_of(name), generated(txn, 1))
-            assert all(0 < len(cache) <= CACHED_MAX for cache in (encoded_keys, encoded_partitions))
+            assert 0 < len(encoded_partitions) <= CACHED_MAX
+            assert 0 < len(usual_records) <= USUAL_RECORDS_MAX
 
 
 def test_equal_sets_of_partitions_share_their_bytes() -> None:
