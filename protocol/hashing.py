@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from stuntbroker.protocol.caches import keep
+
+hashes: Final[dict[str, int]] = {}
+"""Cache: a request names one id or group, mostly the same as the one before."""
+
 
 def java_hash(text: str) -> int:
     """Return Java's `String.hashCode()`, computed over UTF-16 code units, as a signed 32-bit integer."""
@@ -22,7 +29,9 @@ def partition_for(key: str, partitions: int) -> int:
 
     -2^31 has no absolute value in 32 bits: Kafka uses partition 0 then.
     """
-    value = java_hash(key)
+    value = hashes.get(key)
+    if value is None:
+        value = keep(hashes, key, java_hash(key))
     return 0 if value == -0x8000_0000 else abs(value) % partitions
 
 
