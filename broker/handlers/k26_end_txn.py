@@ -42,29 +42,33 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnRequest:
     return EndTxnRequest.decode(buf, version, pos)
 
 
-def handle(request: Asking[HasTransactions], body: EndTxnRequest, version: int) -> EndTxnResponse | None:
-    """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
+def handle(request: Asking[HasTransactions], body: EndTxnRequest, version: int) -> Response | None:
+    """Commit or abort a transaction; None when the response comes later."""
     transactional_id = body.transactional_id
     client_version = TRANSACTION_V2 if version >= END_TXN_V2_FROM else TRANSACTION_V0
     end = EndTxn(body.producer_id, body.producer_epoch, body.committed, client_version)
     transactions = request.broker.transactions
     reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:
-        _done(request, end, transactional_id, version, reply)
-    else:
-        transactions.ask(transactional_id, end, partial(_done, request, end, transactional_id, version))
+        return _response(request, end, transactional_id, version, reply)
+    transactions.ask(transactional_id, end, partial(_answer, request, end, transactional_id, version))
     return None
 
 
-def _done(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
+def _answer(request: Asking[HasTransactions], end: EndTxn, transactional_id: str, version: int, reply: Reply) -> None:
+    request.reply(_response(request, end, transactional_id, version, reply))
+
+
+def _response(
+    request: Asking[HasTransactions], end: EndTxn, transactional_id: str, version: int, reply: Reply
+) -> Response:
     error = reply.error
     if error:
         identity = Identity(end.producer_id, end.producer_epoch)
         error = coordinator_code(request, transactional_id, identity, error, KEY, version)
     if version >= END_TXN_V2_FROM:
-        request.reply(BumpedEndTxnResponse(error, reply.producer_id, reply.producer_epoch))
-    else:
-        request.reply(EndTxnResponse(0, error))
+        return BumpedEndTxnResponse(error, reply.producer_id, reply.producer_epoch)
+    return EndTxnResponse(0, error)
 
 
 class BumpedEndTxnResponse:
@@ -83,5 +87,6 @@ class BumpedEndTxnResponse:
         out += _pack_bumped(self.error, self.producer_id, self.producer_epoch)
 
 
+Response = BumpedEndTxnResponse | EndTxnResponse
 _pack_bumped: Final = Struct(">4xhqhx").pack
 _unpack_end: Final = Struct(">qh?B").unpack_from

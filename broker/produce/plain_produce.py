@@ -55,16 +55,23 @@ class PlainBatch:
         """State of the batch's producer in this partition; None if it has not written to the partition before."""
 
 
-def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> bool:
-    """Handle a request and answer it, now or later; return False and do nothing if the general handler must serve it."""
+class NotPlain:
+    """What `handle` returns for a request that the general handler must serve."""
+
+
+NOT_PLAIN: Final = NotPlain()
+
+
+def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> OneTopicResponse | NotPlain | None:
+    """Append the batches of one request; return the response, None when it comes later, or NOT_PLAIN: then nothing was done."""
     transactional_id, acks, topic_batches = fields
     if acks != ACKS_ALL or not transactional_id or len(topic_batches) != 1:
-        return False
+        return NOT_PLAIN
     name, topic_id, parts = topic_batches[0]
     broker = request.broker
     topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
     if topic is None or topic.is_internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
-        return False
+        return NOT_PLAIN
     head = name.encode() if version < PRODUCE_IDS_FROM else topic_id
     now_ms = broker.clock.now_ms()
     logs = topic.partitions
@@ -77,32 +84,35 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     all_in_sequence = not config.log_append_time
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
-            return False
+            return NOT_PLAIN
         log = logs[index]
         header = plain_header(records, size_max, timestamp_max)
         if header is None or not header.attributes & TRANSACTIONAL:
-            return False
+            return NOT_PLAIN
         if not accepted_batches:
             producer_id, epoch = header.producer_id, header.producer_epoch
             if producer_id < 0:
-                return False
+                return NOT_PLAIN
         elif header.producer_id != producer_id or header.producer_epoch != epoch:
-            return False
+            return NOT_PLAIN
         producers = log.producers
         producer = producers.producers.get(producer_id)
         txn_status = TXN_NOT_OPEN if producer is None else producer.txn_status(epoch)
         if txn_status == TXN_STALE_EPOCH:
-            return False
+            return NOT_PLAIN
         if txn_status == TXN_NOT_OPEN:
             new.append(log.name)
         if all_in_sequence and not producers.continues(producer, header):
             all_in_sequence = False
         accepted_batches.append(PlainBatch(index, log, records, header, producer))
     if not new:
-        _write(request, head, accepted_batches, now_ms, may_be_first=False, all_in_sequence=all_in_sequence, refusal=OK)
-        return True
+        return _write(
+            request, head, accepted_batches, now_ms, may_be_first=False, all_in_sequence=all_in_sequence, refusal=OK
+        )
     if len(new) != len(accepted_batches):
-        return False  # In the other partitions, the transaction may end while this request waits for the coordinator.
+        return (
+            NOT_PLAIN  # In the other partitions, the transaction may end while this request waits for the coordinator.
+        )
     names = tuple(new)
     transactions = broker.transactions
     partitions = known_sets.get(names) or keep(known_sets, names, frozenset(names))
@@ -110,14 +120,13 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refusal = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
-        _write(
+        return _write(
             request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=all_in_sequence, refusal=refusal
         )
-    else:
-        transactions.ask(
-            transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
-        )
-    return True
+    transactions.ask(
+        transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
+    )
+    return None
 
 
 def _added(
@@ -128,10 +137,12 @@ def _added(
     accepted_batches: list[PlainBatch],
     reply: Reply,
 ) -> None:
-    """Append the batches after a reply of the coordinator that came later: the sequences are checked again."""
+    """Append the batches and answer, after a reply of the coordinator that came later: the sequences are checked again."""
     refusal = _refusal(request, transactional_id, accepted_batches[0].header, reply.error, version)
     now_ms = request.broker.clock.now_ms()
-    _write(request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=False, refusal=refusal)
+    request.reply(
+        _write(request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=False, refusal=refusal)
+    )
 
 
 def _refusal(
@@ -156,8 +167,8 @@ def _write(
     may_be_first: bool,
     all_in_sequence: bool,
     refusal: int,
-) -> None:
-    """Append the batches, unless the coordinator has refused them (`refusal` is its error), and answer.
+) -> OneTopicResponse:
+    """Append the batches, unless the coordinator has refused them (`refusal` is its error); return the response.
 
     `may_be_first`: the batches may be the first of the transaction in their partitions.
     """
@@ -181,4 +192,4 @@ def _write(
                 request.broker.events, log, accepted.records, header, now_ms, True
             )
         rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, NO_DETAILS))
-    request.reply(OneTopicResponse(head, rows))
+    return OneTopicResponse(head, rows)

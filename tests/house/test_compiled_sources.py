@@ -31,6 +31,7 @@ GROUP_STATES = {"GroupState.DEAD", "GroupState.EMPTY", "GroupState.COMPLETING_RE
 OBJECTS = {
     "None",
     "NO_RESPONSE",
+    "NOT_PLAIN",
     "pending",
     "self._link",
     "request",
