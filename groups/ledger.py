@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from stuntbroker.groups.classic.state import Group
 from stuntbroker.groups.commits import stored
 from stuntbroker.groups.offset_requests import OffsetCommit
-from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset
+from stuntbroker.groups.offsets import OffsetStore, Place
 from stuntbroker.groups.records import (
     GroupRecord,
     OffsetRecord,
@@ -116,13 +116,13 @@ class Ledger:
         """Append committed offsets; with a producer id, as part of its transaction. Raises what the log raises."""
         now_ms = self._now_ms()
         expires_at_ms = -1 if retention_ms < 0 else min(now_ms + retention_ms, TIME_MAX_MS)
-        offsets: list[tuple[Place, StoredOffset]] = []
-        records: list[_Record] = []
-        for commit in commits:
-            place = (commit.topic, commit.partition)
-            offset = stored(commit, -1, now_ms, expires_at_ms)
-            offsets.append((place, offset))
-            records.append((offset_key(group_id, place), offset_value(offset)))
+        records: list[_Record] = [
+            (
+                offset_key(group_id, (commit.topic, commit.partition)),
+                offset_value(stored(commit, -1, now_ms, expires_at_ms)),
+            )
+            for commit in commits
+        ]
         partition = self.partition_of(group_id)
         batch = build_batch(
             records,
@@ -133,8 +133,9 @@ class Ledger:
         )
         base_offset = self._log.append(partition, batch)
         store = self.store(partition)
-        for number, (place, offset) in enumerate(offsets, base_offset):
-            store.put(group_id, place, offset._replace(record_offset=number), producer_id)
+        for number, commit in enumerate(commits, base_offset):
+            offset = stored(commit, number, now_ms, expires_at_ms)
+            store.put(group_id, (commit.topic, commit.partition), offset, producer_id)
 
     def append_tombstones(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
         """Remove the committed and pending offsets of these partitions and, `with_group`, the record of the group."""

@@ -1,16 +1,17 @@
-"""Marks on classes for the compiler, mypyc. Where nothing is compiled, they have no effect."""
+"""Marks for the compiler, mypyc: on classes, and on numbers of 64 bits. Where nothing is compiled, they have no effect."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mypy_extensions import mypyc_attr
+    from mypy_extensions import i64, mypyc_attr
 else:
+    i64 = int
 
     def mypyc_attr(**options):
         """Return a decorator that returns the class unchanged."""
         return lambda kind: kind
 
 
-__all__ = ["mypyc_attr"]
+__all__ = ["i64", "mypyc_attr"]

@@ -27,6 +27,7 @@ from stuntbroker.protocol.batches.records import (
     unzigzag32,
 )
 from stuntbroker.protocol.caches import keep
+from stuntbroker.protocol.compiler import i64
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer, DecodeError
@@ -241,21 +242,25 @@ def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
 def _skip_in_window(records: bytes, count: int) -> tuple[int, int]:
     """Skip up to `count` records, the last of which may end outside; return the bytes skipped, and the number of records left.
 
-    Ends before a record of negative length.
+    Ends before a record of negative length, or of more bytes than a batch can have.
     """
-    pos = 0
+    pos: i64 = 0
     try:
         while count:
-            byte = records[pos]
+            byte: i64 = records[pos]
             if byte & 1:
                 break
             if byte < 0x80:
                 pos += 1 + (byte >> 1)
-            elif (second := records[pos + 1]) < 0x80:
-                pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
             else:
-                length, start = unzigzag(records, pos)
-                pos = start + length
+                second: i64 = records[pos + 1]
+                if second < 0x80:
+                    pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
+                else:
+                    length, start = unzigzag(records, pos)
+                    if length > LENGTH_MAX:
+                        break
+                    pos = start + length
             count -= 1
     except (IndexError, DecodeError):  # At the end of the window, or wrong.
         return pos, count

@@ -348,9 +348,13 @@ def check_records_fill(rows: list[tuple[int, int]], seed: int, view: bool) -> No
             assert records_fill(created(spoilt), changed) == expected
 
 
-@pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02"], ids=bytes.hex)
+LARGEST = b"\xfe" + b"\xff" * 8 + b"\x01"
+"""2^63 - 1, the largest varlong."""
+
+
+@pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02", LARGEST], ids=bytes.hex)
 @pytest.mark.parametrize("count", [3, 20])
-def test_a_record_length_above_64_bits_is_refused(length: bytes, count: int) -> None:
+def test_a_record_length_of_64_bits_or_more_is_refused(length: bytes, count: int) -> None:
     batch = build_batch([(None, bytes(30))] * count, NOW)
     batch[61 : 61 + len(length)] = length
 
