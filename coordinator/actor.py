@@ -8,6 +8,7 @@ and further requests wait in its mailbox. An idle actor keeps only its state in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from stuntbroker.coordinator.machine import decide
@@ -231,7 +232,7 @@ class Actor:
         while True:
             if hold is not None and execution.held_at < position:
                 execution.position = execution.held_at = position
-                if hold(self, execution.request, effects, position, lambda: self.resume(execution, ports)):
+                if hold(self, execution.request, effects, position, partial(self.resume, execution, ports)):
                     return True
             if position == len(effects):
                 return False
@@ -240,7 +241,7 @@ class Actor:
             if isinstance(effect, Append):
                 if not self._append(effect.txn, ports, deferred=False):
                     execution.position = position
-                    ports.when_synced(lambda: self.resume(execution, ports))
+                    ports.when_synced(partial(self.resume, execution, ports))
                     return True
             elif isinstance(effect, Reply):
                 execution.reply(effect)
@@ -264,7 +265,7 @@ class Actor:
             return False
         # The Complete record must not reach the disk before a marker: that partition's transaction would never end.
         self._reply_before_complete(execution)
-        ports.when_synced(lambda: self._complete_and_continue(execution, ports))
+        ports.when_synced(partial(self._complete_and_continue, execution, ports))
         return True
 
     def _reply_before_complete(self, execution: _Execution) -> None:
@@ -282,9 +283,9 @@ class Actor:
         ports.write_markers_in_slices(
             txn,
             AfterMarkers(
-                lambda: self._complete_and_continue(execution, ports),
-                lambda: self._give_up(execution, ports),
-                lambda: self._stay_prepared(execution, ports),
+                partial(self._complete_and_continue, execution, ports),
+                partial(self._give_up, execution, ports),
+                partial(self._stay_prepared, execution, ports),
             ),
         )
 

@@ -296,9 +296,10 @@ class ProducerStates:
         The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
         EndTxn 5 bumps the epoch with every transaction, so such a marker ends the previous transaction (KIP-890).
         """
-        unresolved = self.unresolved_batches.get(producer_id)
-        if unresolved is not None and not (unresolved.starts_at_zero and unresolved.epoch == epoch):
-            del self.unresolved_batches[producer_id]
+        if self.unresolved_batches:
+            unresolved = self.unresolved_batches.get(producer_id)
+            if unresolved is not None and not (unresolved.starts_at_zero and unresolved.epoch == epoch):
+                del self.unresolved_batches[producer_id]
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp_ms)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
@@ -387,14 +388,13 @@ class Connection(asyncio.BufferedProtocol):
             self._deliver(out, parts)
             return
         self.request = request  # The next one waits until the disk has synced.
+        syncer.when_synced(partial(self._synced, request, out, parts))
 
-        def synced() -> None:
-            if self.request is request:
-                self.request = None
-                self._deliver(out, parts)
-                self._continue()
-
-        syncer.when_synced(synced)
+    def _synced(self, request: Request, out: bytes | bytearray, parts: list[Buffer]) -> None:
+        if self.request is request:
+            self.request = None
+            self._deliver(out, parts)
+            self._continue()
 
     def _deliver(self, out: bytes | bytearray, parts: list[Buffer]) -> None:
         if len(parts) <= 1:
