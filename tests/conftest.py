@@ -41,7 +41,7 @@ TOGETHER: Final = (
     ("spark/killing",),  # A Spark session.
     ("spark/",),  # Another one.
     ("conformance/",),  # Apache Kafka and our broker, side by side.
-    ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
+    ("cli/transactions/",),  # The same.
     ("house/",),  # The syntax trees of all files.
 )
 """Path prefixes of the tests that share a process. The slowest groups start first, so that none of them ends last."""

@@ -42,7 +42,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     # Compares times, which the other tests disturb.
     "fixture/test_plugin.py::test_a_broker_per_test_costs_little_beside_one_that_is_started_as_a_process": None,
     # The compiler and the tests take six minutes; mypy checks the same modules, and the other tests run them as they are.
-    "house/test_build.py::test_a_compiled_wheel_passes_the_tests_with_valid_and_hostile_clients": None,
+    "house/building/test_build.py::test_a_compiled_wheel_passes_the_tests_with_valid_and_hostile_clients": None,
     # pip builds and installs for half a minute; the same test runs in the environment of the tests, and wheels are compared.
     "docs/test_readme.py::test_the_first_test_in_a_new_environment": None,
     # Kills around a real Spark; tests/pipeline has the same kills around the writer that the sink uses.
