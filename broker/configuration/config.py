@@ -27,10 +27,15 @@ if TYPE_CHECKING:
     from stuntbroker.broker.configuration.property_names import FlagName, NumberName, TextName
 
 
-def _check_unused(name: str) -> None:
-    """Raise ConfigError for a property that neither Kafka nor Stuntbroker has."""
-    from stuntbroker.broker.configuration.kafka_properties import is_kafka_property, nearest_property
+def _check_unused(name: str, text: str) -> None:
+    """Raise ConfigError for a property that neither Kafka nor Stuntbroker has, or a value that is not of Kafka's type."""
+    from stuntbroker.broker.configuration.kafka_properties import UNUSED, is_kafka_property, nearest_property
+    from stuntbroker.broker.configuration.value_types import problem_of_type
 
+    if name in UNUSED:
+        if why := problem_of_type(UNUSED[name].kind, text):
+            raise ConfigError(f"{name}: {text!r} is not valid: {why}")
+        return
     # Unlike Kafka: an unknown property is an error. Kafka ignores it, and a test with a misspelt property tests something else.
     if is_kafka_property(name):
         return
@@ -72,7 +77,7 @@ class BrokerConfig:
             elif is_listener_property(name):
                 continue
             else:
-                _check_unused(name)
+                _check_unused(name, text)
             if name not in known or not known[name].has_effect:
                 self.unused.append(name)
         if not self._values["authorizer.class.name"]:

@@ -6,23 +6,15 @@ change is written to the metadata journal before its response, and survives a re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig, admits_no_client
 from stuntbroker.broker.configuration.dynamic_properties import (
-    ASSIGNMENT_INTERVAL_MS_MAX,
-    AT_LEAST,
-    BOOLEAN,
-    DOUBLE,
     DYNAMIC,
-    INT,
     LIST,
-    LONG,
     ONLY_PER_LISTENER,
     PER_BROKER,
-    SHORT,
 )
 from stuntbroker.broker.configuration.listener_properties import LISTENER_PREFIX
 from stuntbroker.broker.configuration.properties import (
@@ -34,15 +26,13 @@ from stuntbroker.broker.configuration.properties import (
     ConfigError,
     Property,
 )
+from stuntbroker.broker.configuration.value_types import problem_of_value
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.primitives import INT16_MAX, INT32_MAX, INT64_MAX
 from stuntbroker.protocol.request_values import APPEND, DELETE, SET, SUBTRACT
 
 CLUSTER: Final = ""
 MIN_ISR: Final = "min.insync.replicas"
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
-_WHOLE_NUMBERS: Final = {SHORT: ("SHORT", INT16_MAX), INT: ("INT", INT32_MAX), LONG: ("LONG", INT64_MAX)}
-"""Type -> its name in Kafka's messages, and its largest value."""
 # Unlike Kafka: listeners cannot change while the broker runs, nor max.connections become 0, as no client could connect.
 NOT_DYNAMIC_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 LIMITS_OF_LISTENERS: Final = (".max.connections", ".max.connection.creation.rate", ".num.network.threads")
@@ -229,7 +219,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
         if known is not None:
             _read(known, name, text)
         elif name in DYNAMIC:
-            _check_type(name, DYNAMIC[name], text)
+            _check_type(name, text)
     per_broker = [name for name in values if name in PER_BROKER or _is_for_one_listener(name)]
     if per_broker and level == CLUSTER:
         raise Refusal(
@@ -256,39 +246,10 @@ def _read_only_names() -> frozenset[str]:
     return KAFKA_4_3_1 - DYNAMIC.keys()
 
 
-def _check_type(name: str, kind: int, text: str) -> None:
+def _check_type(name: str, text: str) -> None:
     """Check the type and the range of a value without effect here. Raises Refusal."""
-    value = text.strip()
-    if kind == BOOLEAN and value.lower() not in ("true", "false"):
-        why = "Expected value to be either true or false"
-    elif kind == DOUBLE:
-        why = "" if _is_decimal(value) else "Not a number of type DOUBLE"
-    elif kind in _WHOLE_NUMBERS:
-        why = _problem_of_number(name, value, kind)
-    else:
-        return
-    if why:
+    if why := problem_of_value(name, DYNAMIC[name], text):
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {why}")
-
-
-def _problem_of_number(name: str, value: str, kind: int) -> str:
-    """Return what is wrong with the value of a whole number without effect here; an empty text if nothing is."""
-    type_name, limit = _WHOLE_NUMBERS[kind]
-    if not re.fullmatch(r"[+-]?[0-9]{1,99}", value) or not -limit - 1 <= int(value) <= limit:
-        return f"Not a number of type {type_name}"
-    number = int(value)
-    if name in AT_LEAST and number < AT_LEAST[name]:
-        return f"Value must be at least {AT_LEAST[name]}"
-    if name.endswith(".assignment.interval.ms") and number > ASSIGNMENT_INTERVAL_MS_MAX:
-        return f"Value must be no more than {ASSIGNMENT_INTERVAL_MS_MAX}"
-    return ""
-
-
-def _is_decimal(value: str) -> bool:
-    try:
-        return value.isascii() and "_" not in value and float(value) is not None
-    except ValueError:
-        return False
 
 
 def _check_min_isr(level: str, after: Mapping[str, str], changes: Sequence[Change]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
-from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1
+from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1, UNUSED
 from stuntbroker.broker.configuration.properties import BROKER, OF_TOPICS, ConfigError, show
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -148,6 +148,10 @@ async def test_a_property_that_is_allowed_works_now_and_after_a_restart(name: st
 
 
 REFUSED = {
+    "num.io.threads": "abc",
+    "controlled.shutdown.enable": "1",
+    "log.cleaner.io.buffer.load.factor": "0,9",
+    "sasl.kerberos.min.time.before.relogin": str(2**63),
     "transaction.state.log.segment.bytes": "16384",
     "offsets.topic.segment.bytes": "16384",
     "log.segment.bytes": "1048575",
@@ -244,6 +248,12 @@ def test_an_unknown_property_is_refused_with_the_nearest_known_name(name: str) -
 def test_an_unknown_property_without_a_near_name_is_refused_without_a_suggestion(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} is not a property of .* of Stuntbroker; (no property|there are)"):
         BrokerConfig({name: "1"})
+
+
+def test_kafka_properties_without_effect_are_accepted_with_their_defaults() -> None:
+    defaults = {name: each.default for name, each in UNUSED.items() if each.default is not None}
+
+    assert BrokerConfig(defaults).given == defaults
 
 
 def test_kafka_properties_without_effect_are_accepted_and_listed_as_unused() -> None:
