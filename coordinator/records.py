@@ -38,9 +38,9 @@ UsualRecord = tuple[Callable[..., bytes], bytes, bytes]
 """Encoder of a batch from its CRC on, its bytes from the producer id to the version of the value, and the encoded partitions."""
 usual_records: Final[dict[tuple[str, frozenset[TopicPartition]], UsualRecord]] = {}
 encoded_partitions: Final[dict[frozenset[TopicPartition], bytes]] = {}
-"""Caches: an id writes the same key again and again, and many transactions have the same partitions."""
+"""Caches: the records of a transactional id have the same key, and many transactions have the same partitions."""
 USUAL_RECORDS_MAX: Final = 2 * CACHED_MAX
-"""The partitions of a transaction, and none once it is complete."""
+"""Each transactional id has two entries: one for its partitions, and one without partitions, for completed transactions."""
 _KEY_VERSION: Final = b"\x00\x00"
 _VALUE_VERSIONS: Final = (b"\x00\x01", b"\x00\x00")
 """Records with other versions of keys and values, which Kafka has not defined yet, are ignored."""
@@ -69,7 +69,7 @@ def value_of(txn: Txn, version: int) -> bytes:
     if version == 0 and txn.last_producer_epoch == -1 and _has_only_usual_fields(txn):
         return _value_v0(txn)
     start = _pack_start(1, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase)
-    partitions = _partitions(txn.partitions) if txn.phase else b"\x00"
+    partitions = _encode_partitions(txn.partitions) if txn.phase else b"\x00"
     tags, count = b"", 0
     if txn.previous_producer_id != -1:
         tags, count = b"\x00\x08" + _pack_q(txn.previous_producer_id), 1
@@ -110,10 +110,9 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
         and _has_only_usual_fields(txn)
     ):
         partitions = txn.partitions
-        encode, start, encoded = usual_records.get((transactional_id, partitions)) or _usual(
-            transactional_id, partitions
-        )
-        if start:
+        usual = usual_records.get((transactional_id, partitions)) or _usual_record(transactional_id, partitions)
+        if usual is not None:
+            encode, start, encoded = usual
             tail = encode(
                 timestamp_ms,
                 timestamp_ms,
@@ -134,13 +133,13 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
     return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value_of(txn, 1))
 
 
-def _usual(transactional_id: str, partitions: frozenset[TopicPartition]) -> UsualRecord:
-    """Return how records of a transactional id with these partitions are encoded; without bytes if they are too long for that."""
-    key, encoded = key_of(transactional_id), _partitions(partitions)
+def _usual_record(transactional_id: str, partitions: frozenset[TopicPartition]) -> UsualRecord | None:
+    """Return how records of a transactional id with these partitions are encoded; None if they are too long for that."""
+    key, encoded = key_of(transactional_id), _encode_partitions(partitions)
     key_size, value_size = len(key), _USUAL_SIZE + len(encoded)
-    start = b""
-    if key_size < SMALL and value_size < SMALL and (size := 4 + SIZED[key_size] + SIZED[value_size]) < SMALL:
-        start = ONE_RECORD[size] + VARINTS[key_size] + key + VARINTS[value_size] + _VALUE_VERSIONS[0]
+    if key_size >= SMALL or value_size >= SMALL or (size := 4 + SIZED[key_size] + SIZED[value_size]) >= SMALL:
+        return None
+    start = ONE_RECORD[size] + VARINTS[key_size] + key + VARINTS[value_size] + _VALUE_VERSIONS[0]
     usual = _encoder(len(start), len(encoded)), start, encoded
     return keep(usual_records, (transactional_id, partitions), usual, USUAL_RECORDS_MAX)
 
@@ -172,11 +171,9 @@ _TIMED_OUT_TAG: Final = b"\xa9\x46\x02"
 _INIT_VERSION_TAG: Final = b"\xaa\x46\x02"
 
 
-def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
-    return encoded_partitions.get(partitions) or keep(encoded_partitions, partitions, _encode(partitions))
-
-
-def _encode(partitions: frozenset[TopicPartition]) -> bytes:
+def _encode_partitions(partitions: frozenset[TopicPartition]) -> bytes:
+    if encoded := encoded_partitions.get(partitions):
+        return encoded
     topics = partitions_by_topic(partitions)
     out = bytearray()
     write_uvarint(out, len(topics) + 1)
@@ -185,7 +182,7 @@ def _encode(partitions: frozenset[TopicPartition]) -> bytes:
         write_uvarint(out, len(indexes) + 1)
         out += pack(f">{len(indexes)}i", *indexes)
         out.append(0)
-    return bytes(out)
+    return keep(encoded_partitions, partitions, bytes(out))
 
 
 def _value_v0(txn: Txn) -> bytes:

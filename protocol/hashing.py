@@ -7,7 +7,9 @@ from typing import Final
 from stuntbroker.protocol.caches import keep
 
 hashes: Final[dict[str, int]] = {}
-"""Cache: a request names one id or group, mostly the same as the one before."""
+"""Cache: a client names the same id or group in all its requests."""
+KEY_LENGTH_MAX: Final = 255
+"""Characters of a key above which its hash is not kept, to bound the memory of the cache."""
 
 
 def java_hash(text: str) -> int:
@@ -31,7 +33,9 @@ def partition_for(key: str, partitions: int) -> int:
     """
     value = hashes.get(key)
     if value is None:
-        value = keep(hashes, key, java_hash(key))
+        value = java_hash(key)
+        if len(key) <= KEY_LENGTH_MAX:
+            keep(hashes, key, value)
     return 0 if value == -0x8000_0000 else abs(value) % partitions
 
 

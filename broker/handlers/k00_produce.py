@@ -12,7 +12,7 @@ from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_first, append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
-from stuntbroker.broker.produce.plain_produce import NOT_PLAIN
+from stuntbroker.broker.produce.plain_produce import GENERAL
 from stuntbroker.broker.produce.produce_checks import check_content, has_transactional
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
 from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
@@ -91,7 +91,7 @@ def _new_logs(broker: ProducePorts, topic_batches: TopicBatches, version: int) -
 def _plain_or_not(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> Any:
     if version >= PRODUCE_V2_FROM:
         response = plain_produce.handle(request, fields, version)
-        if response is not NOT_PLAIN:
+        if response is not GENERAL:
             return response
     now_ms = request.broker.clock.now_ms()
     batches = _check(request.broker, fields, version, now_ms, is_part=False)

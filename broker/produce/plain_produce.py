@@ -55,23 +55,24 @@ class PlainBatch:
         """State of the batch's producer in this partition; None if it has not written to the partition before."""
 
 
-class NotPlain:
-    """What `handle` returns for a request that the general handler must serve."""
+class General:
+    """Type of GENERAL."""
 
 
-NOT_PLAIN: Final = NotPlain()
+GENERAL: Final = General()
+"""What `handle` returns for a request that the general handler must serve."""
 
 
-def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> OneTopicResponse | NotPlain | None:
-    """Append the batches of one request; return the response, None when it comes later, or NOT_PLAIN: then nothing was done."""
+def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -> OneTopicResponse | General | None:
+    """Append the batches of one request; return the response, None when it comes later, or GENERAL: then nothing was done."""
     transactional_id, acks, topic_batches = fields
     if acks != ACKS_ALL or not transactional_id or len(topic_batches) != 1:
-        return NOT_PLAIN
+        return GENERAL
     name, topic_id, parts = topic_batches[0]
     broker = request.broker
     topic = broker.topics.find(name, topic_id, version >= PRODUCE_IDS_FROM)
     if topic is None or topic.is_internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
-        return NOT_PLAIN
+        return GENERAL
     head = name.encode() if version < PRODUCE_IDS_FROM else topic_id
     now_ms = broker.clock.now_ms()
     logs = topic.partitions
@@ -84,22 +85,22 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     all_in_sequence = not config.log_append_time
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
-            return NOT_PLAIN
+            return GENERAL
         log = logs[index]
         header = plain_header(records, size_max, timestamp_max)
         if header is None or not header.attributes & TRANSACTIONAL:
-            return NOT_PLAIN
+            return GENERAL
         if not accepted_batches:
             producer_id, epoch = header.producer_id, header.producer_epoch
             if producer_id < 0:
-                return NOT_PLAIN
+                return GENERAL
         elif header.producer_id != producer_id or header.producer_epoch != epoch:
-            return NOT_PLAIN
+            return GENERAL
         producers = log.producers
         producer = producers.producers.get(producer_id)
         txn_status = TXN_NOT_OPEN if producer is None else producer.txn_status(epoch)
         if txn_status == TXN_STALE_EPOCH:
-            return NOT_PLAIN
+            return GENERAL
         if txn_status == TXN_NOT_OPEN:
             new.append(log.name)
         if all_in_sequence and not producers.continues(producer, header):
@@ -110,9 +111,8 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
             request, head, accepted_batches, now_ms, may_be_first=False, all_in_sequence=all_in_sequence, refusal=OK
         )
     if len(new) != len(accepted_batches):
-        return (
-            NOT_PLAIN  # In the other partitions, the transaction may end while this request waits for the coordinator.
-        )
+        # In the other partitions, the transaction may end while this request waits for the coordinator.
+        return GENERAL
     names = tuple(new)
     transactions = broker.transactions
     partitions = known_sets.get(names) or keep(known_sets, names, frozenset(names))

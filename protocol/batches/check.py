@@ -54,12 +54,14 @@ SHORT_RUNS_EXCESS_MAX: Final = 4
 """When there were this many more short runs than long ones, the remaining records are skipped one by one."""
 RECORDS_AT_ONCE: Final = 30_000
 """Records of a large batch that are checked in one step, which takes a few milliseconds."""
-WINDOW: Final = 65_536
-"""Bytes of a batch that are copied at once: compiled code reads `bytes` faster than other buffers."""
 IS_COMPILED: Final = not isinstance(read_header, FunctionType)
-COPIED_RECORD_MAX: Final = 512
+SMALL_RECORD_BYTES: Final = 512
 """Average bytes of a record up to which compiled code reads the length of each record. Larger records take longer to copy than to
 compare, and the interpreter compares the lengths of many at once."""
+WINDOW_BYTES: Final = 65_536
+"""Bytes of a batch that are copied at once if its records are small: compiled code reads `bytes` faster than other buffers."""
+WINDOW_BYTES_MIN: Final = 1_024
+"""The same if its records are large: only their lengths are needed."""
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
 shapes: Final[dict[int, Shape]] = {}
 """For batches of fewer than ROWS_FROM records, all of one size: function that unpacks the sizes, and the expected sizes.
@@ -202,7 +204,7 @@ def records_fill(batch: Buffer, header: BatchHeader) -> bool:
     """Whether the lengths of an uncompressed batch's records add up to its size; takes at most 0.1 us per record."""
     pos, end, count = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
-        if not (IS_COMPILED and end <= COPIED_RECORD_MAX * count):
+        if not (IS_COMPILED and end <= SMALL_RECORD_BYTES * count):
             if count >= ROWS_FROM:
                 pos, count = _skip_rows(batch, pos, count)
             elif shape := shapes.get(end << 4 | count) or _new_shape(batch, end, count):
@@ -229,10 +231,11 @@ def records_fill_in_steps(batch: Buffer, header: BatchHeader) -> Iterator[bool |
 
 
 def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
-    """Return the position after `count` records by their lengths; -1 if they are wrong or do not begin before `end`."""
+    """Return the position after `count` records by their lengths; -1 if one is wrong or missing."""
+    window = WINDOW_BYTES if end - pos <= SMALL_RECORD_BYTES * count else WINDOW_BYTES_MIN
     while count:
-        skipped, left = _skip_in_window(bytes(batch[pos : min(end, pos + WINDOW)]), count)
-        if left == count:  # The records end too early, or the length of one is wrong.
+        skipped, left = _skip_in_window(bytes(batch[pos : min(end, pos + window)]), count)
+        if left == count:
             return -1
         pos += skipped
         count = left
@@ -242,7 +245,7 @@ def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
 def _skip_in_window(records: bytes, count: int) -> tuple[int, int]:
     """Skip up to `count` records, the last of which may end outside; return the bytes skipped, and the number of records left.
 
-    Ends before a record of negative length, or of more bytes than a batch can have.
+    Ends before a record whose length is not positive, or more than a batch can have: Kafka refuses each of these.
     """
     pos: i64 = 0
     try:
@@ -250,17 +253,20 @@ def _skip_in_window(records: bytes, count: int) -> tuple[int, int]:
             byte: i64 = records[pos]
             if byte & 1:
                 break
-            if byte < 0x80:
-                pos += 1 + (byte >> 1)
-            else:
+            length: i64 = byte >> 1
+            start: i64 = pos + 1
+            if byte >= 0x80:
                 second: i64 = records[pos + 1]
                 if second < 0x80:
-                    pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
+                    length += (second << 6) - 64  # Zigzag of (byte & 0x7f | second << 7)
+                    start += 1
                 else:
                     length, start = unzigzag(records, pos)
                     if length > LENGTH_MAX:
                         break
-                    pos = start + length
+            if not length:
+                break
+            pos = start + length
             count -= 1
     except (IndexError, DecodeError):  # At the end of the window, or wrong.
         return pos, count
@@ -276,7 +282,7 @@ def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:
         step, size, field = (byte >> 1) + (second << 6) - 62, byte << 8 | second, "H"
     else:
         return None
-    if byte & 1 or HEADER_SIZE + step * count != end or len(batch) < end:
+    if byte & 1 or step <= calcsize(field) or HEADER_SIZE + step * count != end or len(batch) < end:
         return None
     sizes_of = Struct(f">{HEADER_SIZE}x" + f"{field}{step - calcsize(field)}x" * count).unpack_from
     return keep(shapes, end << 4 | count, (sizes_of, (size,) * count))
@@ -291,12 +297,14 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
     while count and patience:
         byte, second = batch[pos], batch[pos + 1]
         if byte < 0x80:
-            step = 1 + (byte >> 1)
+            length = byte >> 1
+            step = length + 1
         elif second < 0x80:
-            step = (byte >> 1) + (second << 6) - 62
+            length = (byte >> 1) + (second << 6) - 64
+            step = length + 2
         else:
             break
-        if byte & 1:
+        if byte & 1 or not length:
             break
         stop = pos + step * min(count, ROW)
         sizes = bytes(batch[pos:stop:step])

@@ -322,6 +322,16 @@ def test_the_caches_of_encoded_ids_and_partitions_are_bounded() -> None:
             assert 0 < len(usual_records) <= USUAL_RECORDS_MAX
 
 
+@pytest.mark.parametrize(("name", "partitions"), [("i" * 256, 1), ("id", 100)], ids=["long id", "many partitions"])
+def test_records_that_are_long_are_not_kept(name: str, partitions: int) -> None:
+    txn = stored(
+        Phase.ONGOING, partitions=frozenset(("t", index) for index in range(partitions)), last_producer_epoch=3, **V2
+    )
+
+    assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), generated(txn, 1))
+    assert (name, txn.partitions) not in usual_records
+
+
 def test_equal_sets_of_partitions_share_their_bytes() -> None:
     for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT):
         value_of(stored(phase, partitions=frozenset({("t", 987_654)})), 1)

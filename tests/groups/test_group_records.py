@@ -17,7 +17,8 @@ from stuntbroker.groups.records import (
     offset_value,
     read_record,
 )
-from stuntbroker.protocol.hashing import java_hash, partition_for
+from stuntbroker.protocol.caches import CACHED_MAX
+from stuntbroker.protocol.hashing import hashes, java_hash, partition_for
 from stuntbroker.protocol.primitives import ZERO_UUID, DecodeError
 
 NOW = 1_700_000_000_000
@@ -156,3 +157,13 @@ def test_malformed_group_records_raise_decode_error(key: bytes | None, value: by
 def test_a_key_is_hashed_to_its_partition_as_in_java(key: str, hashed: int | None, partition: int) -> None:
     assert hashed is None or java_hash(key) == hashed
     assert partition_for(key, 50) == partition
+
+
+def test_the_cache_of_hashes_is_bounded_in_entries_and_in_the_length_of_keys() -> None:
+    for index in range(CACHED_MAX + 5):
+        partition_for(f"group-{index}", 50)
+    long_key = "g" * 100_000
+
+    assert partition_for(long_key, 50) == abs(java_hash(long_key)) % 50
+    assert 0 < len(hashes) <= CACHED_MAX
+    assert long_key not in hashes

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.produce import plain_produce
-from stuntbroker.broker.produce.plain_produce import NOT_PLAIN
+from stuntbroker.broker.produce.plain_produce import GENERAL
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -145,8 +145,8 @@ async def test_the_fast_path_of_produce_gives_the_same_result_as_the_general_pat
             )
 
         def handle(request: Any, fields: Any, version: int) -> Any:
-            response = way(request, fields, version) if request.broker is twins[0].rig.broker else NOT_PLAIN
-            taken[0] += response is not NOT_PLAIN
+            response = way(request, fields, version) if request.broker is twins[0].rig.broker else GENERAL
+            taken[0] += response is not GENERAL
             return response
 
         monkeypatch.setattr(plain_produce, "handle", handle)

@@ -31,7 +31,7 @@ GROUP_STATES = {"GroupState.DEAD", "GroupState.EMPTY", "GroupState.COMPLETING_RE
 OBJECTS = {
     "None",
     "NO_RESPONSE",
-    "NOT_PLAIN",
+    "GENERAL",
     "pending",
     "self._link",
     "request",
