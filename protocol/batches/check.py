@@ -55,6 +55,7 @@ SHORT_RUNS_EXCESS_MAX: Final = 4
 RECORDS_AT_ONCE: Final = 30_000
 """Records of a large batch that are checked in one step, which takes a few milliseconds."""
 IS_COMPILED: Final = not isinstance(read_header, FunctionType)
+"""Whether this module and `read_header` are compiled, or both are not."""
 SMALL_RECORD_BYTES: Final = 512
 """Average bytes of a record up to which compiled code reads the length of each record. Larger records take longer to copy than to
 compare, and the interpreter compares the lengths of many at once."""
