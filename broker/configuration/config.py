@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def _check_unused(name: str, text: str) -> None:
-    """Raise ConfigError for a property that neither Kafka nor Stuntbroker has, or a value that is not of Kafka's type."""
+    """Raise ConfigError for a property that neither Kafka nor Stuntbroker has, or a value that Kafka refuses."""
     from stuntbroker.broker.configuration.kafka_properties import UNUSED, is_kafka_property, nearest_property
-    from stuntbroker.broker.configuration.value_types import problem_of_type
+    from stuntbroker.broker.configuration.value_types import problem_of_value
 
     if name in UNUSED:
-        if why := problem_of_type(UNUSED[name].kind, text):
+        if why := problem_of_value(name, UNUSED[name].kind, text):
             raise ConfigError(f"{name}: {text!r} is not valid: {why}")
         return
     # Unlike Kafka: an unknown property is an error. Kafka ignores it, and a test with a misspelt property tests something else.

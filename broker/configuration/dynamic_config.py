@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig, admits_no_client
 from stuntbroker.broker.configuration.dynamic_properties import (
+    ASSIGNMENT_INTERVAL_MS_MAX,
+    CONNECTION_CREATION_RATE,
     DYNAMIC,
     LIST,
     ONLY_PER_LISTENER,
@@ -219,7 +221,7 @@ def _check(level: str, values: Mapping[str, str]) -> None:
         if known is not None:
             _read(known, name, text)
         elif name in DYNAMIC:
-            _check_type(name, text)
+            _check_value(name, text)
     per_broker = [name for name in values if name in PER_BROKER or _is_for_one_listener(name)]
     if per_broker and level == CLUSTER:
         raise Refusal(
@@ -246,10 +248,19 @@ def _read_only_names() -> frozenset[str]:
     return KAFKA_4_3_1 - DYNAMIC.keys()
 
 
-def _check_type(name: str, text: str) -> None:
+def _check_value(name: str, text: str) -> None:
     """Check the type and the range of a value without effect here. Raises Refusal."""
-    if why := problem_of_value(name, DYNAMIC[name], text):
+    if why := problem_of_value(name, DYNAMIC[name], text) or _problem_of_change(name, text):
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {why}")
+
+
+def _problem_of_change(name: str, text: str) -> str:
+    """Return why Kafka refuses a number that it accepts at the start; an empty text if it accepts it."""
+    if name == CONNECTION_CREATION_RATE and int(text) < 1:
+        return "Value must be at least 1"
+    if name.endswith(".assignment.interval.ms") and int(text) > ASSIGNMENT_INTERVAL_MS_MAX:
+        return f"Value must be no more than {ASSIGNMENT_INTERVAL_MS_MAX}"
+    return ""
 
 
 def _check_min_isr(level: str, after: Mapping[str, str], changes: Sequence[Change]) -> None:

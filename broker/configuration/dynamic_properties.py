@@ -109,8 +109,8 @@ _AT_LEAST: Final = {
     replica.alter.log.dirs.io.max.bytes.per.second
     """,
     1: """
-    background.threads log.cleaner.threads max.connection.creation.rate num.io.threads num.network.threads
-    num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+    background.threads log.cleaner.threads num.io.threads num.network.threads num.recovery.threads.per.data.dir
+    num.replica.fetchers remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.expiration.thread.pool.size
     remote.log.manager.fetch.max.bytes.per.second remote.log.manager.follower.thread.pool.size remote.log.reader.threads
@@ -119,5 +119,8 @@ _AT_LEAST: Final = {
     1_048_576: "log.cleaner.dedupe.buffer.size",
 }
 AT_LEAST: Final = _by_name(_AT_LEAST)
-"""Number without effect here -> its smallest value. 15000 is the largest for the intervals of assignments."""
+"""Number without effect here -> its smallest value."""
+CONNECTION_CREATION_RATE: Final = "max.connection.creation.rate"
+"""May be 0 at the start, and not while the broker runs."""
 ASSIGNMENT_INTERVAL_MS_MAX: Final = 15_000
+"""Largest interval between assignments that may be set while the broker runs."""

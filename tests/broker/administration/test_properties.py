@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.configuration.dynamic_properties import DOUBLE
 from stuntbroker.broker.configuration.kafka_properties import KAFKA_4_3_1, UNUSED
 from stuntbroker.broker.configuration.properties import BROKER, OF_TOPICS, ConfigError, show
+from stuntbroker.broker.configuration.value_types import problem_of_value
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import (
@@ -149,6 +151,7 @@ async def test_a_property_that_is_allowed_works_now_and_after_a_restart(name: st
 
 REFUSED = {
     "num.io.threads": "abc",
+    "background.threads": "0",
     "controlled.shutdown.enable": "1",
     "log.cleaner.io.buffer.load.factor": "0,9",
     "sasl.kerberos.min.time.before.relogin": str(2**63),
@@ -248,6 +251,18 @@ def test_an_unknown_property_is_refused_with_the_nearest_known_name(name: str) -
 def test_an_unknown_property_without_a_near_name_is_refused_without_a_suggestion(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name} is not a property of .* of Stuntbroker; (no property|there are)"):
         BrokerConfig({name: "1"})
+
+
+# Compared with Apache Kafka 4.3.1, which reads its properties when it formats a folder.
+@pytest.mark.parametrize(
+    ("text", "is_accepted"),
+    [(text, True) for text in (".5", "1.", "1e-1", "1d", "0x1p-1", "NaN", "-Infinity")]
+    + [(text, False) for text in ("", ".", "nan", "inf", "1_0", "0,9", "0x1")],
+)
+def test_a_double_is_what_java_reads_as_one(text: str, is_accepted: bool) -> None:
+    refusal = problem_of_value("log.cleaner.io.buffer.load.factor", DOUBLE, text)
+
+    assert refusal == ("" if is_accepted else "Not a number of type DOUBLE")
 
 
 def test_kafka_properties_without_effect_are_accepted_with_their_defaults() -> None:
