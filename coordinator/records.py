@@ -97,7 +97,7 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
     """Return a batch with one record, with the same bytes as `one_record_batch`; without `txn`, the record is a tombstone.
 
     `timestamp_ms` is the time of the last update. Nearly all records have the same fields set: these records are encoded in one
-    step, which takes half the time. A test compares both encodings.
+    step, which takes half of the time when compiled, and three quarters otherwise. A test compares both encodings.
     """
     if txn is None:
         return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), None)
@@ -166,7 +166,9 @@ _pack_q: Final = Struct(">q").pack
 _pack_h: Final = Struct(">h").pack
 _LAST_EPOCH_TAG: Final = b"\xa8\x46\x02"
 _THREE_TAGS_PREVIOUS_ID: Final = b"\x03\x00\x08"
+"""The number of tags, then tag 0, whose value is the previous producer id."""
 _VERSION_2_LAST_EPOCH: Final = b"\x02\x02\x00\x02" + _LAST_EPOCH_TAG
+"""Tag 2 with its value, TRANSACTION_V2, then the tag whose value is the last epoch."""
 _TIMED_OUT_TAG: Final = b"\xa9\x46\x02"
 _INIT_VERSION_TAG: Final = b"\xaa\x46\x02"
 

@@ -202,7 +202,7 @@ def _another_batch(records: Buffer, at: int) -> ErrorCode:
 
 
 def records_fill(batch: Buffer, header: BatchHeader) -> bool:
-    """Whether the lengths of an uncompressed batch's records add up to its size; takes at most 0.1 us per record."""
+    """Whether the lengths of an uncompressed batch's records add up to its size; takes about 0.1 us per small record."""
     pos, end, count = HEADER_SIZE, header.length + LOG_OVERHEAD, header.count
     try:
         if not (IS_COMPILED and end <= SMALL_RECORD_BYTES * count):

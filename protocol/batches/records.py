@@ -298,7 +298,7 @@ def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
 pack_head: Final = Struct(">qiibI").pack
 _pack_body_head: Final = Struct(">iibI").pack
 _pack_marker: Final = Struct(">hiqqqhii12six").pack
-pack_times: Final = Struct(">6xqq").pack
+_pack_times: Final = Struct(">6xqq").pack
 """Encodes attributes and last offset delta, both 0, then base and max timestamp."""
 
 
@@ -330,7 +330,7 @@ def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key
         start = (
             _NON_IDEMPOTENT_COUNT_1 + _varint(4 + len(key_sized) + key_size + len(sized) + len(value)) + b"\x00\x00\x00"
         )
-    tail = b"".join((pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
+    tail = b"".join((_pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
     return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 
 

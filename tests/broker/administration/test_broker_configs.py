@@ -177,7 +177,8 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
         ("num.io.threads", "0"), ("num.io.threads", "2147483648"), ("background.threads", "-1"), ("log.retention.ms", "0"),
         ("log.cleaner.dedupe.buffer.size", "1048575"), ("group.consumer.assignment.interval.ms", "15001"),
         ("leader.replication.throttled.rate", "-1"), ("log.cleaner.io.buffer.load.factor", "a"),
-        ("max.connections.per.ip", "0"), ("max.connections.per.ip.overrides", "here:1"))),
+        ("max.connections.per.ip", "0"), ("max.connections.per.ip.overrides", "here:1"),
+        ("max.connection.creation.rate", "0"), ("group.share.assignment.interval.ms", "15001"))),
     (ANY, (("max.connections.per.ip", SET, "+0"),), (INVALID_REQUEST, "Invalid value +0 for configuration max.connections.per")),
     (ANY, (("max.connections", SET, "00"),), (INVALID_REQUEST, "Invalid value 00 for configuration max.connections")),
     (("",), (("listener.name.plaintext.ssl.keystore.location", SET, "x"),), (

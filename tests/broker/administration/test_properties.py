@@ -271,6 +271,10 @@ def test_kafka_properties_without_effect_are_accepted_with_their_defaults() -> N
     assert BrokerConfig(defaults).given == defaults
 
 
+def test_a_rate_that_may_not_be_set_while_the_broker_runs_is_accepted_at_the_start() -> None:
+    assert BrokerConfig({"max.connection.creation.rate": "0"}).unused == ["max.connection.creation.rate"]
+
+
 def test_kafka_properties_without_effect_are_accepted_and_listed_as_unused() -> None:
     names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.provider", "principal.builder.class"]
 
