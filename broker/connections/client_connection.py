@@ -93,6 +93,9 @@ class Requester(Protocol):
     def fail(self, event: str, **facts: Any) -> None:
         """Log one event and close the connection."""
 
+    def continuing(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
+        """Wrap a callback that continues the request, so that its exception ends this request only."""
+
 
 class ClientRequest(Requester, Protocol):
     """A request of a client; the attributes are described in `request.Request`."""

@@ -370,15 +370,15 @@ class _PendingProduce:
         if question is Question.ADD:
             partitions = frozenset([batch.log.name for batch in to_add])
             self.asking_since_ms = now_ms
-            broker.transactions.ask(
-                transactional_id, AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2), self._added
-            )
+            add = AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2)
+            broker.transactions.ask(transactional_id, add, self.request.continuing(self._added))
             self.asking_since_ms = -1
         elif question is Question.VERIFY:
             self.unanswered = len(to_add)
             for batch in to_add:
                 verify = Verify(producer_id, epoch, batch.log.name)
-                broker.transactions.ask(transactional_id, verify, partial(self._verified, batch))
+                done = self.request.continuing(partial(self._verified, batch))
+                broker.transactions.ask(transactional_id, verify, done)
         else:
             self._write(now_ms)
 

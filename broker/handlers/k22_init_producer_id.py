@@ -86,7 +86,8 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
         version if request.listener.profile == KIP_588 else -1,
     )
     try:
-        transactions.ask(transactional_id, init, done if claim is None else partial(claim.fence, done=done))
+        answer = done if claim is None else partial(claim.fence, done=done)
+        transactions.ask(transactional_id, init, request.continuing(answer))
     except StorageError as fault:
         return _not_stored(request, fault)
     return None

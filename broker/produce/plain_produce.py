@@ -123,9 +123,8 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
         return _write(
             request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=all_in_sequence, refusal=refusal
         )
-    transactions.ask(
-        transactional_id, added, partial(_added, request, transactional_id, version, head, accepted_batches)
-    )
+    append = partial(_added, request, transactional_id, version, head, accepted_batches)
+    transactions.ask(transactional_id, added, request.continuing(append))
     return None
 
 

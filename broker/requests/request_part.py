@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stuntbroker.broker.requests.slices import Awaited
@@ -40,3 +42,14 @@ class RequestPart(Generic[Uses]):
         """Close the connection, as for a whole request."""
         self.request.fail(event, **facts)
         self.reply(None)
+
+    def continuing(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
+        """Wrap a callback that continues this part of the request: its exception ends the request, not another one."""
+        return partial(self._continue, callback)
+
+    def _continue(self, callback: Callable[[Any], object], answer: Any) -> None:
+        try:
+            callback(answer)
+        except Exception as fault:
+            self.request.handle_fault(fault)
+            self.reply(None)

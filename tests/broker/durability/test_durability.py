@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -177,6 +178,28 @@ async def test_a_journal_failure_of_a_request_in_the_mailbox_fails_no_other_requ
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         disk.drain()
         assert decode(second.answers()[0], 26, 3).error_code == 0
+
+
+async def test_a_request_in_the_mailbox_whose_continuation_crashes_ends_alone(data_dir: Path, monkeypatch: Any) -> None:
+    disk = Disk()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        first, second, third = (rig.client() for _ in range(3))
+        producer_id, epoch = owner_of(first, disk)
+        topics = [AddPartitionsToTxnTopic(TOPIC, [0])]
+        first.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
+        second.feed(frame(EndTxnRequest(TXN, producer_id, epoch + 1, True), 3))
+        third.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
+
+        def crash(*_: Any) -> int:
+            raise RuntimeError("stands for a bug")
+
+        monkeypatch.setattr(k26_end_txn, "coordinator_code", crash)  # Called for the wrong epoch of `second`.
+        disk.drain()
+        assert (numbers(first), numbers(second), numbers(third)) == ([7], [], [7])
+        assert [client.transport.is_closing() for client in (first, second, third)] == [False, True, False]
+        assert [name for name, _ in rig.events.kept].count("request_crashed") == 1
+        rig.events.kept.clear()
 
 
 async def test_a_client_that_leaves_while_the_disk_syncs_is_not_answered(data_dir: Path) -> None:
