@@ -99,15 +99,15 @@ class Calls:
 
     def check(self, call: Call) -> None:
         """Raise the error of a call that the state does not allow; IllegalStateError while another call is pending."""
-        self.check_open(call.value)
+        self.check_open(call)
         if call is not Call.SEND:  # Threads of the blocking twin send too.
-            self.check_loop(call.value)
+            self.check_loop(call)
         if self._pending is not None:
-            before, name = self._pending.call.value, self._session.transactional_id
+            before, name = self._pending.call, self._session.transactional_id
             what = (
                 "has not ended" if not self._pending.task.done() else "has ended, and its result was not returned yet"
             )
-            raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} {what}; call that again")
+            raise IllegalStateError(f"{call}(): {before}() of producer {name!r} {what}; call that again")
         self._session.check(call)
 
     def check_open(self, name: str) -> None:
@@ -134,17 +134,17 @@ class Calls:
         Raises OperationTimedOutError after `max_block_ms`, and the errors of the work.
         """
         if self._pending is not None:
-            self.check_loop(call.value)
+            self.check_loop(call)
         if self._pending is None or self._pending.call is not call:
             self.check(call)
             self._session.move(state)  # Not in the task: before it runs, the sender may report a failure.
             self._pending = _Pending(self._loop, call, self.guard(work()), argument)
         pending = self._pending
         if pending.argument != argument:
-            text = f"{call.value}() has not ended, and was called with another argument: repeat the call with that argument"
+            text = f"{call}() has not ended, and was called with another argument: repeat the call with that argument"
             raise IllegalStateError(text)
         if not await pending.wait(self._max_block_s):
-            raise self._timed_out(call.value, ": call it again")
+            raise self._timed_out(call, ": call it again")
         result: Result = self._result(pending)
         return result
 
@@ -159,7 +159,7 @@ class Calls:
         pending = self._pending = _Pending(self._loop, call, self.guard(work()))
         try:
             if not await pending.wait(self._max_block_s) and not pending.task.done():
-                raise self._timed_out(call.value)
+                raise self._timed_out(call)
             return self._result(pending)  # type: ignore[no-any-return]
         finally:
             pending.task.cancel()
@@ -189,7 +189,7 @@ class Calls:
         if self._pending is pending:
             self._pending = None
         if pending.task.cancelled():
-            raise self._closed_meanwhile(pending.call.value)
+            raise self._closed_meanwhile(pending.call)
         return pending.task.result()
 
     async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:

@@ -256,7 +256,7 @@ class Coordination:
             return session.error or error
         if not answer.error_code:
             return answer
-        refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code, answer.fence_reason)
+        refusal = session.response_error(Request.END_TXN_COMMIT, answer.error_code, answer.fence_reason)
         session.fail_abortable(refusal)
         return refusal
 
@@ -392,7 +392,7 @@ class Coordination:
             try:
                 answer = await attempt()
             except DisconnectedError as fault:
-                log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
+                log.debug("%r: %s: %s", self._session.transactional_id, kind, fault)
                 self._session.last_fault = fault
                 self._session.needs_new_epoch |= kind in _ENDING and self._late_end_is_dangerous
                 self._nodes.pop(group, None)
@@ -402,11 +402,11 @@ class Coordination:
             else:
                 code = code_of(answer)
                 reason: str | None = getattr(answer, "fence_reason", None)
-                outcome_kind = self._session.apply_error_code(kind, code, kind.value, reason, facts)
+                outcome_kind = self._session.apply_error_code(kind, code, kind, reason, facts)
                 if outcome_kind in (Kind.SUCCESS, Kind.ABORT_TO_DETERMINE_OUTCOME):
                     self._session.last_fault = None
                     return answer
-                self._session.last_fault = self._session.response_error(kind.value, code, reason)
+                self._session.last_fault = self._session.response_error(kind, code, reason)
                 if outcome_kind is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif outcome_kind is not Kind.RETRY:
@@ -429,7 +429,7 @@ class Coordination:
 
     def _final_error(self, kind: Request, code: int, reason: str | None) -> ProducerError:
         """Return the error for a response that is not retried."""
-        cause = self._session.response_error(kind.value, code, reason)
+        cause = self._session.response_error(kind, code, reason)
         if self._session.state is State.FATAL_ERROR:
             assert self._session.error is not None
             return self._session.error
@@ -449,7 +449,7 @@ class Coordination:
     def _check_running(self, kind: Request, transaction: int) -> None:
         """Raise StoppedError when the transaction in which a request was made has failed or ended."""
         if self._session.transactions != transaction or self._session.state not in _RUNNING:
-            raise StoppedError(f"{kind.value}: the transaction has failed or ended meanwhile")
+            raise StoppedError(f"{kind}: the transaction has failed or ended meanwhile")
 
     def _check_still_needed(self, kind: Request) -> None:
         """Raise the producer's fatal error, if any, or StoppedError if the response is no longer needed."""
@@ -457,4 +457,4 @@ class Coordination:
         if state is State.FATAL_ERROR and self._session.error is not None:
             raise self._session.error.with_traceback(None)
         if state is State.CLOSED or (kind in _OF_TRANSACTION and state not in _RUNNING):
-            raise StoppedError(f"{kind.value}: the producer is {state.value}")
+            raise StoppedError(f"{kind}: the producer is {state}")

@@ -8,7 +8,7 @@ replaces the kind that the table has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, Flag
+from enum import Enum, Flag, StrEnum
 from typing import Final, NamedTuple
 
 from stuntbroker.client.transactional_errors import (
@@ -26,7 +26,7 @@ from stuntbroker.client.transactional_errors import (
 from stuntbroker.protocol.errors import RETRIABLE, DraftCode, ErrorCode
 
 
-class Request(Enum):
+class Request(StrEnum):
     """Requests of a transactional producer, with separate entries for EndTxn (commit) and EndTxn (abort)."""
 
     FIND_COORDINATOR = "FindCoordinator"

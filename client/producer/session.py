@@ -116,7 +116,7 @@ class Session:
                 raise self.commit_failed()
         hint = ", call init_transactions first" if self.state == State.UNINITIALIZED else ""
         raise IllegalStateError(
-            f"{call.value}() of producer {self.transactional_id!r} is not possible: it is {self.state.value}{hint}"
+            f"{call}() of producer {self.transactional_id!r} is not possible: it is {self.state}{hint}"
         )
 
     def move(self, state: State) -> None:

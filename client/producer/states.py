@@ -7,11 +7,11 @@ are data: the diagram in the documentation is drawn from `SUCCESSORS`, and a tes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
 
-class State(Enum):
+class State(StrEnum):
     """State of a producer."""
 
     UNINITIALIZED = "uninitialized"
@@ -67,7 +67,7 @@ next one needs a new epoch (KIP-360), and leads to IN_TRANSACTION when the produ
 """
 
 
-class Call(Enum):
+class Call(StrEnum):
     """The methods of a producer that depend on its state."""
 
     INIT_TRANSACTIONS = "init_transactions"
