@@ -17,6 +17,7 @@ from stuntbroker.broker.connections.open_connections import OpenConnections
 from stuntbroker.broker.connections.read_pace import ReadPace
 from stuntbroker.broker.metadata.cluster_metadata import ClusterMetadata
 from stuntbroker.broker.metadata.identity import identity_of
+from stuntbroker.broker.metadata.metadata_journal import MetadataJournal
 from stuntbroker.broker.metadata.topics import Topics
 from stuntbroker.broker.observation.events import Events
 from stuntbroker.broker.permissions.authorizer import Authorizer, ConfiguredAuthorizer
@@ -125,8 +126,9 @@ class Broker:
         rack, are_many = config["broker.rack"], config["stuntbroker.nodes"] > 1
         racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)
-        self.topics = Topics(data_dir, config, self.syncer, self.turn, self.random_source, self.nodes)
-        metadata = ClusterMetadata(identity, data_dir, config, self.topics, self.events, self._config_changed)
+        journal = MetadataJournal(data_dir, self.syncer, self.turn)
+        self.topics = Topics(data_dir, journal, config, self.syncer, self.turn, self.random_source, self.nodes)
+        metadata = ClusterMetadata(identity, data_dir, journal, config, self.topics, self.events, self._config_changed)
         self._metadata, self.features, self.quotas = metadata, metadata.features, metadata.quotas
         self.transactions = Transactions(self, ProducerIds(metadata.producer_ids_below, metadata.reserve_producer_ids))
 

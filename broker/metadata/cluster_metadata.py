@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.configuration.dynamic_config import DynamicConfig
     from stuntbroker.broker.metadata.acls import Acls
     from stuntbroker.broker.metadata.identity import Identity
+    from stuntbroker.broker.metadata.metadata_journal import MetadataJournal
     from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
     from stuntbroker.broker.metadata.topics import Topics
     from stuntbroker.broker.observation.events import Events
@@ -33,6 +34,7 @@ class ClusterMetadata:
         self,
         identity: Identity,
         data_dir: DataDir,
+        journal: MetadataJournal,
         config: BrokerConfig,
         topics: Topics,
         events: Events,
@@ -41,6 +43,7 @@ class ClusterMetadata:
         """Raises StorageError. `config_changed`: called after properties have changed while the broker runs."""
         self._identity = identity
         self._data_dir = data_dir
+        self._journal = journal
         self._config = config
         self._topics = topics
         self._config_changed = config_changed
@@ -62,8 +65,8 @@ class ClusterMetadata:
             image.others.get("producer_ids_below", 0), config["stuntbroker.initial.producer.id"]
         )
         """The first producer id that was not reserved before the start."""
-        self.features = Features(topics.journal, image.others)
-        self.quotas = ClientQuotas(topics.journal, image.quotas)
+        self.features = Features(journal.write, image.others)
+        self.quotas = ClientQuotas(journal.write, image.quotas)
         self._compact_journal(image)
         data_dir.open_journal()
         before = self.features.start_at(config)
@@ -87,7 +90,7 @@ class ClusterMetadata:
 
     def reserve_producer_ids(self, below: int) -> None:
         """Write to the journal that producer ids below this one may be in use. Raises StorageError."""
-        self._topics.journal({"producer_ids_below": below})
+        self._journal.write({"producer_ids_below": below})
 
     @property
     def dynamic_config(self) -> DynamicConfig:
@@ -99,7 +102,7 @@ class ClusterMetadata:
 
         levels = self._image.broker_configs
         try:
-            dynamic_config = DynamicConfig(self._config, self._identity.node_id, levels, self._topics.journal)
+            dynamic_config = DynamicConfig(self._config, self._identity.node_id, levels, self._journal.write)
         except Refusal as refusal:
             raise StorageError(
                 f"{self._data_dir.path}/{JOURNAL} sets a property of the broker that it cannot have: {refusal}; "
@@ -115,7 +118,7 @@ class ClusterMetadata:
         if self._acls is None:
             from stuntbroker.broker.metadata.acls import Acls
 
-            self._acls = Acls(self._topics.journal, self._image.acls)
+            self._acls = Acls(self._journal.write, self._image.acls)
         return self._acls
 
     @property
@@ -124,5 +127,5 @@ class ClusterMetadata:
         if self._scram_credentials is None:
             from stuntbroker.broker.metadata.scram_credentials import ScramCredentials
 
-            self._scram_credentials = ScramCredentials(self._topics.journal, self._image.scram_users)
+            self._scram_credentials = ScramCredentials(self._journal.write, self._image.scram_users)
         return self._scram_credentials

@@ -21,6 +21,7 @@ from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.image import Image, TopicImage
+    from stuntbroker.broker.metadata.metadata_journal import MetadataJournal
     from stuntbroker.broker.observation.events import Events
 
 GC_FREEZE_PARTITIONS_MIN: Final = 2_000
@@ -59,6 +60,7 @@ class Topics:
     def __init__(
         self,
         data_dir: DataDir,
+        journal: MetadataJournal,
         config: BrokerConfig,
         syncer: Syncer | None,
         turn: Turn,
@@ -66,6 +68,7 @@ class Topics:
         nodes: Nodes,
     ) -> None:
         self.data_dir = data_dir
+        self._journal = journal
         self.config = config
         self.syncer = syncer
         self.turn = turn
@@ -162,7 +165,7 @@ class Topics:
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
         topic.placements = self.new_placements(range(count), replicas, replication_factor)
         change = {"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs}
-        self.journal(change | self._placed(topic.placements))
+        self._journal.write(change | self._placed(topic.placements))
         self._add(topic, count)
         return topic
 
@@ -183,7 +186,7 @@ class Topics:
         """Write the current placements of partitions to the journal. Raises StorageError."""
         if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
             placements = {index: topic.placements[index] for index in indexes}
-            self.journal({"placed": topic.name, "partitions": _nodes_of(placements)})
+            self._journal.write({"placed": topic.name, "partitions": _nodes_of(placements)})
 
     def _placed(self, placements: list[Placement], first: int = 0) -> dict[str, Any]:
         """Return the placement field of a journal change that creates partitions; empty if there is one node."""
@@ -212,13 +215,13 @@ class Topics:
         more = range(len(topic.partitions), count)
         self.data_dir.check_free(topic.name, more)
         placements = self.new_placements(more, replicas, topic.replication_factor)
-        self.journal({"partitions": topic.name, "count": count} | self._placed(placements, more.start))
+        self._journal.write({"partitions": topic.name, "count": count} | self._placed(placements, more.start))
         topic.placements += placements
         self._grow(topic, count)
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
         """Replace the properties that are set for a topic. Raises StorageError."""
-        self.journal({"configs": topic.name, "set": configs})
+        self._journal.write({"configs": topic.name, "set": configs})
         self._apply_configs(topic, configs)
 
     def delete(self, topic: Topic) -> None:
@@ -231,7 +234,7 @@ class Topics:
 
         Raises StorageError: either the topic still exists, or it is deleted and some of its data is left on the disk.
         """
-        self.journal({"delete": topic.name})
+        self._journal.write({"delete": topic.name})
         yield from self._remove(topic)
 
     # --- loading
@@ -293,16 +296,6 @@ class Topics:
         random_bytes[6] = random_bytes[6] & 0x0F | 0x40
         random_bytes[8] = random_bytes[8] & 0x3F | 0x80
         return bytes(random_bytes)
-
-    def journal(self, change: dict[str, Any]) -> None:
-        """Write a change to the journal, as durably as configured. Raises StorageError; the change must not be made then."""
-        self.data_dir.journal(change)
-        if self.syncer is not None:
-            try:
-                self.data_dir.sync_journal()
-            except StorageError as fault:
-                self.turn.fail(fault)  # Whether the journal entry is durable is unknown.
-                raise
 
     def _add(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
         self._grow(topic, count, events, has_moved)

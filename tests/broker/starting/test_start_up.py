@@ -35,7 +35,7 @@ OURS = {
     "stuntbroker.broker.connections.read_pace",
     "stuntbroker.broker.connections.request_memory", "stuntbroker.broker.file_limits", "stuntbroker.broker.housekeeping",
     "stuntbroker.broker.metadata", "stuntbroker.broker.metadata.cluster_metadata", "stuntbroker.broker.metadata.features",
-    "stuntbroker.broker.metadata.identity", "stuntbroker.broker.metadata.image",
+    "stuntbroker.broker.metadata.identity", "stuntbroker.broker.metadata.image", "stuntbroker.broker.metadata.metadata_journal",
     "stuntbroker.broker.metadata.quotas", "stuntbroker.broker.metadata.topics",
     "stuntbroker.broker.observation", "stuntbroker.broker.observation.events", "stuntbroker.broker.requests",
     "stuntbroker.broker.permissions", "stuntbroker.broker.permissions.authorizer", "stuntbroker.broker.requests.apis",
