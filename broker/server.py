@@ -103,7 +103,7 @@ class Broker:
             else None
         )
         self.data_dir = DataDir(
-            data_dir or make_temporary_folder(),
+            data_dir or make_temporary_folder(disk, self.random_source),
             truncate_damaged,
             disk,
             points,

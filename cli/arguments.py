@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,19 +30,8 @@ COMMANDS: Final = (
 SECONDS_MAX: Final = 1e9
 
 
-MODULES: Final = {"audit": "data_folder.audit", "completion": "completion"}
-"""Command -> its module, unless that is in `commands/`. The help of `serve`, `wait` and `dump` is in `help.py`."""
-
-
 class UsageError(Exception):
     """An invalid command line; the message says what is valid."""
-
-
-def module_of(command: str) -> Any:
-    """Return the module of a command, with its USAGE and the options for completion."""
-    from importlib import import_module  # Nothing that `serve` waits for.
-
-    return import_module(f"stuntbroker.cli.{MODULES.get(command, f'commands.{command}')}")
 
 
 def unknown_command(name: str, commands: Iterable[str], noun: str = "") -> UsageError:

@@ -12,8 +12,8 @@ from stuntbroker.cli.arguments import (
     WAIT_FLAGS,
     WAIT_OPTIONS,
     UsageError,
-    module_of,
 )
+from stuntbroker.cli.command_modules import module_of
 from stuntbroker.cli.commands.verbs import COMMON_OPTIONS, Verb
 from stuntbroker.client.commands.groups import STATES as GROUP_STATES
 from stuntbroker.protocol.transaction_states import STATES as TRANSACTION_STATES

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.cli.arguments import COMMANDS, module_of, unknown_command
+from stuntbroker.cli.arguments import COMMANDS, unknown_command
+from stuntbroker.cli.command_modules import module_of
 
 OVERVIEW: Final = """\
 usage: stuntbroker COMMAND [options]
@@ -115,5 +116,9 @@ def help_of(command: str) -> str:
         return TEXTS[command]
     if command not in COMMANDS:
         raise unknown_command(command, COMMANDS)
+    if command == "completion":
+        from stuntbroker.cli import completion
+
+        return completion.USAGE
     usage: str = module_of(command).USAGE
     return usage

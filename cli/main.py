@@ -14,10 +14,10 @@ from stuntbroker.cli.arguments import (
     WAIT_FLAGS,
     WAIT_OPTIONS,
     UsageError,
-    module_of,
     options,
     unknown_command,
 )
+from stuntbroker.cli.command_modules import module_of
 from stuntbroker.protocol.software import VERSION
 
 

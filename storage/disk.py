@@ -208,6 +208,10 @@ class Disk:
         """Create a folder and its missing parents; do nothing if it exists."""
         os.makedirs(path, FOLDER_MODE, exist_ok=True)
 
+    def make_new_folder(self, path: str) -> None:
+        """Create a folder. Raises FileExistsError if there is one already."""
+        os.mkdir(path, FOLDER_MODE)
+
     def remove_folder(self, path: str) -> None:
         """Remove an empty folder."""
         os.rmdir(path)

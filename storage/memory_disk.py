@@ -339,6 +339,12 @@ class MemoryDisk(Disk):
         for folder in reversed(missing):
             self._enter({folder: None})
 
+    def make_new_folder(self, path: str) -> None:
+        """As Disk. Also creates missing parents: a new disk has no folder for temporary files."""
+        if _normal(path) in self._entries:
+            raise _refusal(errno.EEXIST, path)
+        self.make_folder(path)
+
     def remove_folder(self, path: str) -> None:
         """As Disk."""
         path = _normal(path)

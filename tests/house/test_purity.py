@@ -182,7 +182,7 @@ OUTSIDE_THE_FOLDER = {
     Path("broker/random_source.py"): "random bytes",
     Path("broker/security/listener_security.py"): "the file of JAAS",
     Path("broker/stale_folders.py"): "folders of other brokers",
-    Path("broker/temporary_folder.py"): "the folder for temporary files",
+    Path("broker/temporary_folder.py"): "an environment variable",
     Path("control/documents.py"): "plans",
     Path("control/rules/stops.py"): "ends the process",
 }

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.random_source import SeededRandomSource
+from stuntbroker.broker.server import Broker
 from stuntbroker.broker.stale_folders import remove_stale_folders
+from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.processes.process import Peer, serving, until
 
 NAME = "stuntbroker-0123456789ab"
@@ -98,3 +104,23 @@ def test_a_folder_in_use_stays(tmp_path: Path) -> None:
         remove_stale_folders(str(tmp_path))
 
     assert (folder / "orders-0" / "partition.metadata").exists()
+
+
+async def test_a_broker_on_a_disk_in_memory_has_its_temporary_folder_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    disk = MemoryDisk()
+    broker = Broker(BrokerConfig({}), disk=disk, random_source=SeededRandomSource(1))
+    (folder,) = disk.names_in(str(tmp_path))
+    assert folder == Path(broker.data_dir.path).name
+    await broker.stop()
+    assert disk.names_in(str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_folder_that_exists_is_not_used() -> None:
+    disk = MemoryDisk()
+    make_temporary_folder(disk, SeededRandomSource(1))
+    with pytest.raises(StorageError, match="cannot make a temporary folder"):
+        make_temporary_folder(disk, SeededRandomSource(1))
