@@ -188,7 +188,7 @@ class Housekeeping:
             return
         if was_exhausted:
             self._spare_descriptor = more
-            self.broker.events.info("file_descriptors_available", connections=len(self.broker.connections))
+            self.broker.events.info("file_descriptors_freed", connections=len(self.broker.connections))
         else:
             os.close(more)
 

@@ -7,7 +7,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.clock import Clock, ManualClock
 
@@ -30,6 +30,15 @@ class TimerHandle:
         self.callback = None
 
 
+class _Scheduled(NamedTuple):
+    """An entry of the heap, in whose order entries compare."""
+
+    due_ms: int
+    number: int
+    """Number of the entry: calls that are due at the same time are made in the order in which they were scheduled."""
+    handle: TimerHandle
+
+
 class Timers:
     """Schedules calls by the monotonic clock. A callback that fails is reported, and the others still run."""
 
@@ -39,7 +48,7 @@ class Timers:
         self._failed = failed
         self.now_ms = clock.monotonic_ms
         """The clock of `call_at`, in monotonic ms."""
-        self._heap: list[tuple[int, int, TimerHandle]] = []
+        self._heap: list[_Scheduled] = []
         self._heap_size_max = HEAP_SIZE_MIN
         """Number of entries at which the cancelled ones are removed: a long poll is often cancelled long before it is due."""
         self._number = 0
@@ -55,7 +64,7 @@ class Timers:
         self._number += 1
         if len(self._heap) >= self._heap_size_max:
             self._remove_cancelled()
-        heapq.heappush(self._heap, (at_ms, self._number, handle))
+        heapq.heappush(self._heap, _Scheduled(at_ms, self._number, handle))
         if self._armed is None or at_ms < self._armed_at:
             self._arm()
         return handle
@@ -110,16 +119,16 @@ class Timers:
         self._drop_cancelled()
         if not self._heap or self.stands_still:
             return
-        self._armed_at = self._heap[0][0]
+        self._armed_at = self._heap[0].due_ms
         delay_ms = max(0, self._armed_at - self.now_ms())
         self._armed = self.loop.call_later(delay_ms / 1_000, self.run_due)
 
     def _drop_cancelled(self) -> None:
-        while self._heap and self._heap[0][2].callback is None:
+        while self._heap and self._heap[0].handle.callback is None:
             heapq.heappop(self._heap)
 
     def _remove_cancelled(self) -> None:
-        self._heap[:] = [entry for entry in self._heap if entry[2].callback is not None]
+        self._heap[:] = [entry for entry in self._heap if entry.handle.callback is not None]
         heapq.heapify(self._heap)
         self._heap_size_max = max(HEAP_SIZE_MIN, 2 * len(self._heap))
 
@@ -139,7 +148,7 @@ class Timers:
         idle: list[tuple[int, int, TimerHandle]] = []
         while True:
             self._drop_cancelled()
-            if not heap or heap[0][0] >= next_ms:
+            if not heap or heap[0].due_ms >= next_ms:
                 break
             due_ms, _, handle = heap[0]
             wanted_ms = due_ms if handle.wanted_at_ms is None else handle.wanted_at_ms()
@@ -152,17 +161,18 @@ class Timers:
         # Among calls due at the same time, the one that has something to do runs first.
         for _, due_ms, handle in sorted(idle, key=itemgetter(0)):
             self._number += 1
-            heapq.heappush(heap, (_first_tick(due_ms, handle.interval_ms, next_ms), self._number, handle))
+            next_tick_ms = _first_tick(due_ms, handle.interval_ms, next_ms)
+            heapq.heappush(heap, _Scheduled(next_tick_ms, self._number, handle))
         return None if next_ms > until_ms else next_ms
 
     @property
     def is_next_periodic(self) -> bool:
         """Whether the next call is a periodic one."""
-        return bool(self._heap) and self._heap[0][2].interval_ms > 0
+        return bool(self._heap) and self._heap[0].handle.interval_ms > 0
 
     def run_next(self) -> None:
         """Make the next call, whether it is due or not. There must be one."""
-        callback = heapq.heappop(self._heap)[2].callback
+        callback = heapq.heappop(self._heap).handle.callback
         if callback is not None:
             self._call(callback)
         self._arm()
@@ -174,8 +184,8 @@ class Timers:
         self._armed = None
         now_ms = self.now_ms()
         heap = self._heap
-        while heap and heap[0][0] <= now_ms:
-            callback = heapq.heappop(heap)[2].callback
+        while heap and heap[0].due_ms <= now_ms:
+            callback = heapq.heappop(heap).handle.callback
             if callback is not None:
                 self._call(callback)
         self._arm()

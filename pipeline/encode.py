@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stuntbroker.protocol.batches.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD
+from stuntbroker.protocol.batches.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD, read_header
 
 BATCH_BYTES_MAX: Final = 1_000_000
 """Maximum batch size in bytes, below Kafka's default limit (`max.message.bytes`, 1048588)."""
@@ -165,8 +165,8 @@ def compressed(batch: bytearray, codec: str) -> bytearray:
 
     data = batch[:HEADER_SIZE]
     data += getattr(codecs, f"{codec}_encode")(memoryview(batch)[HEADER_SIZE:].tobytes())
-    header = HEADER.unpack_from(data)
-    HEADER.pack_into(data, 0, header[0], len(data) - LOG_OVERHEAD, *header[2:5], _CODECS[codec], *header[6:])
+    header = read_header(data)._replace(length=len(data) - LOG_OVERHEAD, attributes=_CODECS[codec])
+    HEADER.pack_into(data, 0, *header)
     return data
 
 

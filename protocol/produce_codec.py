@@ -19,7 +19,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID, Buffer
 from stuntbroker.protocol.versions import PRODUCE_IDS_FROM
 
 FLEXIBLE_FROM: Final = APIS[PRODUCE].flexible_from
-ONE: Final = 2
+ONE_ELEMENT: Final = 2
 """Encoding of the compact count 1."""
 COUNT_MAX: Final = 0x7F
 """Largest encoded compact count or length that takes one byte."""
@@ -105,7 +105,7 @@ def _read_head(head: bytes, version: int) -> Head | None:
     transactional_id = str(head[1:stop], "utf-8", "replace") if size else None
     acks, _, topics = _unpack_acks(head, stop)
     pos = stop + ACKS_TO_TOPICS
-    if size > COUNT_MAX or topics != ONE:
+    if size > COUNT_MAX or topics != ONE_ELEMENT:
         return None
     if version >= PRODUCE_IDS_FROM:
         name, (topic_id, count) = "", _unpack_topic(head, pos)
@@ -145,7 +145,7 @@ class OneTopicResponse:
     def encode(self, out: bytearray, version: int) -> None:
         """Append the response to `out`."""
         topic, partitions = self.topic, self.partitions
-        sized = b"\x02" if version >= PRODUCE_IDS_FROM else bytes((ONE, len(topic) + 1))
+        sized = b"\x02" if version >= PRODUCE_IDS_FROM else bytes((ONE_ELEMENT, len(topic) + 1))
         out += b"".join((sized, topic, bytes((len(partitions) + 1,)), *partitions, _LAST))
 
 

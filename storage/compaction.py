@@ -40,6 +40,7 @@ from stuntbroker.protocol.batches.records import (
     TRANSACTIONAL,
     BatchHeader,
     only_record,
+    read_header,
     seal,
 )
 from stuntbroker.protocol.batches.walk import Span, spans
@@ -185,7 +186,7 @@ class Cleaning:
                 for header, batch in segment.batches(SLICE_BYTES):
                     remaining = yield from self._kept_part(header, batch, aborted)
                     if remaining is not None:
-                        kept = BatchHeader._make(HEADER.unpack_from(remaining))
+                        kept = read_header(remaining)
                         cleaned.append(remaining, len(remaining), kept.last_offset, kept.max_timestamp)
                     yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # Without timestamps, retention uses the file's modification time.

@@ -360,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 response.encode(out, served.version)
         except StructError as fault:  # A message with a very long name can exceed the maximum length of a string.
-            self.fail("response_too_long", api_key=served.key, api_version=served.version, reason=str(fault))
+            self.fail("response_dropped", api_key=served.key, api_version=served.version, reason=str(fault))
             return
         except Exception as fault:
             self.broker.events.error("request_crashed", api_key=served.key, api_version=served.version, exc_info=fault)

@@ -34,7 +34,7 @@ def handle(request: Asking[Uses], body: DescribeAclsRequest, version: int) -> De
     """Describe ACLs; None when the response comes later, or the connection is closed."""
     wanted = body.resource_type_filter, body.pattern_type_filter, body.operation, body.permission_type
     if has_unknown(*wanted):
-        request.fail("acl_unknown", api_key=KEY)
+        request.fail("acl_refused", api_key=KEY)
         return None
     if not request.broker.authorizer.checks_every_request:
         return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_TO_DESCRIBE, [])

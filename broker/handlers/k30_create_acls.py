@@ -36,7 +36,7 @@ def _steps(request: Asking[Uses], body: CreateAclsRequest) -> Steps[CreateAclsRe
     for new in body.creations:
         yield ELEMENT_COST
         if has_unknown(new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
-            request.fail("acl_unknown", api_key=KEY)
+            request.fail("acl_refused", api_key=KEY)
             return None
     if not broker.authorizer.checks_every_request:
         disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)

@@ -40,7 +40,7 @@ def _steps(request: Asking[Uses], body: DeleteAclsRequest) -> Steps[DeleteAclsRe
     for each in body.filters:
         yield ELEMENT_COST
         if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
-            request.fail("acl_unknown", api_key=KEY)
+            request.fail("acl_refused", api_key=KEY)
             return None
     if not broker.authorizer.checks_every_request:
         disabled = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, [])

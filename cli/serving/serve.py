@@ -202,12 +202,12 @@ def _warn_of_unused(
     """Warn of properties and variables that have no effect, so that none is ignored silently."""
     unused = [*config.unused, *properties_of_no_listener(config, listeners)]
     if unused:
-        events.warning("properties_without_effect", properties=sorted(unused))
+        events.warning("properties_ignored", properties=sorted(unused))
     if environment is not None and environment.without_effect:
-        events.warning("variables_without_effect", variables=environment.without_effect)
+        events.warning("variables_ignored", variables=environment.without_effect)
     if environment is not None and environment.unknown:
         hint = "neither Kafka nor Stuntbroker has a property of that name"
-        events.warning("variables_unknown", variables=environment.unknown, hint=hint)
+        events.warning("unknown_variables_ignored", variables=environment.unknown, hint=hint)
 
 
 def _environment(in_container: bool) -> Environment | None:

@@ -90,7 +90,7 @@ PLAN: Final = record(
 PLANS: Final = record({"plans": {"type": "object", "additionalProperties": record({"about": TEXT})}})
 UNTIL: Final = record({"until": ANY_OBJECT})
 SEED: Final = {"type": "object", "minProperties": 1, "description": "the resulting state"}
-LATE: Final = record(
+LATE_REQUEST: Final = record(
     {
         "api": TEXT,
         "version": NUMBER,
@@ -110,7 +110,7 @@ NODE: Final = record(
     }
 )
 NODES: Final = record({"controller": or_null(NUMBER), "nodes": list_of(NODE)})
-MOVED: Final = record({"topic": TEXT, "partition": NUMBER, "node": NUMBER, "leader_epoch": NUMBER})
+MOVED_PARTITION: Final = record({"topic": TEXT, "partition": NUMBER, "node": NUMBER, "leader_epoch": NUMBER})
 SNAPSHOT: Final = record(
     {
         "id": TEXT,

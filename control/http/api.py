@@ -368,7 +368,9 @@ OPERATIONS: Final = (
         "POST", "/v1/wait", "Wait until a condition is true", answers.UNTIL, None, UNTIL_BODY, host_handler=_wait
     ),
     Operation("POST", "/v1/seed", "Create a state that would take long to reach", answers.SEED, _seed, SEED_BODY),
-    Operation("POST", "/v1/late", "Deliver a delayed request of a producer", answers.LATE, _deliver_late, LATE_BODY),
+    Operation(
+        "POST", "/v1/late", "Deliver a delayed request of a producer", answers.LATE_REQUEST, _deliver_late, LATE_BODY
+    ),
     *nodes_api.OPERATIONS,
     *copies_api.OPERATIONS,
     *state_api.OPERATIONS,

@@ -58,7 +58,7 @@ OPERATIONS: Final = (
         "POST",
         "/v1/move",
         "Move a partition's leader or a coordinator to another node",
-        answers.MOVED,
+        answers.MOVED_PARTITION,
         guarded(_move, 400),
         MOVE_BODY,
     ),

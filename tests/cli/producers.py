@@ -121,9 +121,7 @@ class Hand:
 
     def add(self, producer: Producer, topic: str, *partitions: int) -> None:
         def attempt() -> None:
-            request = AddPartitionsToTxnRequest(
-                (), *producer, [AddPartitionsToTxnTopic(topic, partitions)]
-            )  # fmt: skip
+            request = AddPartitionsToTxnRequest((), *producer, [AddPartitionsToTxnTopic(topic, partitions)])
             answer = self._ask(24, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_V3)
             for actual in answer.results_by_topic_v3_and_below:
                 for each in actual.results_by_partition:
@@ -134,9 +132,13 @@ class Hand:
     def produce(self, producer: Producer, topic: str, partition: int, age_ms: int = 0, sequence: int = 0) -> int:
         """Two records of a transaction, said to be so old; the offset of the first. A partition may be unknown to it."""
         batch = build_batch(
-            [(b"k", b"v"), (b"k", b"w")], time.time_ns() // 1_000_000 - age_ms, producer_id=producer.producer_id,
-            producer_epoch=producer.epoch, base_sequence=sequence, attributes=TRANSACTIONAL,
-        )  # fmt: skip
+            [(b"k", b"v"), (b"k", b"w")],
+            time.time_ns() // 1_000_000 - age_ms,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+            attributes=TRANSACTIONAL,
+        )
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, bytes(batch))])]
         request = ProduceRequest(producer.transactional_id, -1, 10_000, data)
 

@@ -19,11 +19,11 @@ from stuntbroker.pipeline.audit.findings import FINDINGS
 from tests.kit.brokers.our_broker import our_broker
 
 TOPIC = "audited"
-ONE = (
+ONE_FINDING = (
     "1 partition, 1 batch, 1 byte, 1 transactional id; 1 end of a transaction in a partition, 1 abort among them "
     "with 50.0 % of the bytes"
 )
-TWO = (
+TWO_FINDINGS = (
     "2 partitions, 2 batches, 2 bytes, 2 transactional ids; 2 ends of transactions in partitions, 2 aborts among them "
     "with 50.0 % of the bytes"
 )
@@ -210,7 +210,7 @@ def test_a_page_without_plotly_is_refused_before_the_audit_starts(
     assert said.getvalue() == f"stuntbroker: {audit_command.NEEDS} (plotly is not there)\n"
 
 
-@pytest.mark.parametrize(("number", "words"), [(1, ONE), (2, TWO)])
+@pytest.mark.parametrize(("number", "words"), [(1, ONE_FINDING), (2, TWO_FINDINGS)])
 def test_counts_of_one_are_reported_in_the_singular(number: int, words: str, folder: Path) -> None:
     report = json.loads(run(str(folder), "--json").stdout)
     names = ("partitions", "batches", "bytes", "transactional_ids", "transactions", "aborted_transactions")

@@ -210,8 +210,11 @@ def test_a_ready_line_that_cannot_be_written_exits_1(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*COMMAND, "serve", "--port", "0", "--ready-file", str(tmp_path / "ready")],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE_S,
+        )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "cannot write the ready line to standard output: No space left on device" in done.stderr
     assert not (tmp_path / "ready").exists()
@@ -299,9 +302,14 @@ def test_a_terminal_that_is_closed_ends_the_broker_and_nothing_is_left_behind(tm
     controller, terminal = os.openpty()
     command = [*COMMAND, "serve", "--port", "0"]
     broker = subprocess.Popen(
-        command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), env=os.environ | {"TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+        command,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     os.close(terminal)
     try:
         assert os.read(controller, 6) == b"ready "
@@ -338,7 +346,7 @@ def test_log_format_json_logs_json_lines_and_standard_output_has_one_line() -> N
         status, out, err = broker.end()
     assert (status, out) == (0, "")
     events = [json.loads(line) for line in err.splitlines()]
-    assert [each["event"] for each in events] == ["properties_without_effect", "topic_created", "frame_refused"]
+    assert [each["event"] for each in events] == ["properties_ignored", "topic_created", "frame_refused"]
     assert events[0]["properties"] == ["log.cleaner.threads"]
     assert {"level", "timestamp"} <= events[2].keys()
 
@@ -414,9 +422,10 @@ def test_ctrl_c_ends_a_command_without_a_trace() -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         # What a shell starts in the background, as these tests may be, is deaf to Ctrl-C, and its children inherit that.
         waiting = subprocess.Popen(
-            [*COMMAND, "wait", "--bootstrap", address], stderr=subprocess.PIPE,
+            [*COMMAND, "wait", "--bootstrap", address],
+            stderr=subprocess.PIPE,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
+        )
         silent.settimeout(DEADLINE_S)
         with waiting, silent.accept()[0]:  # It is at work.
             waiting.send_signal(signal.SIGINT)

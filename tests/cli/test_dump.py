@@ -55,8 +55,14 @@ def test_dump_shows_index_and_snapshot_files_in_their_format(suffix: str, tmp_pa
     data, lines = SHOWN[suffix]
     if data is None:
         states = ProducerStates()
-        states.appended(read_header(build_batch([(b"k", b"v")] * 2, 9, producer_id=5, producer_epoch=1, base_sequence=3,
-                                                attributes=TRANSACTIONAL)), 100)  # fmt: skip
+        states.appended(
+            read_header(
+                build_batch(
+                    [(b"k", b"v")] * 2, 9, producer_id=5, producer_epoch=1, base_sequence=3, attributes=TRANSACTIONAL
+                )
+            ),
+            100,
+        )
         data = states.snapshot()
     path = tmp_path / f"{100:020d}{suffix}"
     path.write_bytes(data)

@@ -267,7 +267,7 @@ def test_precedence_is_command_line_our_variables_kafka_s_variables_file(tmp_pat
     assert values["stuntbroker.mapped.address"] == "b:2"
     assert '"partitions": 4' in topics
     assert status == 0
-    assert "variables_unknown" in log and "KAFKA_NUM_PARTITION" in log
+    assert "unknown_variables_ignored" in log and "KAFKA_NUM_PARTITION" in log
 
 
 def test_a_data_folder_that_cannot_be_written_is_reported_with_what_to_do(

@@ -56,9 +56,15 @@ def produce_and_transactions(asking: Asking) -> None:
         wanted = [{"name": each, "partitions": [0, 7]} for each in topics]
         for some_topics in (wanted[:1], wanted[1:2], wanted):
             ask(
-                "AddPartitionsToTxn", 3, name, retry=BUSY, v3_and_below_transactional_id=name,
-                v3_and_below_producer_id=5_000_099, v3_and_below_producer_epoch=0, v3_and_below_topics=some_topics,
-            )  # fmt: skip
+                "AddPartitionsToTxn",
+                3,
+                name,
+                retry=BUSY,
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=5_000_099,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=some_topics,
+            )
         each = {"transactional_id": name, "producer_id": 5_000_099, "producer_epoch": 0, "topics": wanted[:1]}
         ask("AddPartitionsToTxn", 4, name, retry=BUSY, transactions=[each])
         for its_group in (group, another):
@@ -76,9 +82,16 @@ def produce_and_transactions(asking: Asking) -> None:
             offsets = [{"name": each, "partitions": [part]} for each in topics]
             for version in (2, 5):
                 ask(
-                    "TxnOffsetCommit", version, f"{name} {its_group}", retry=BUSY, transactional_id=name, group_id=its_group,
-                    producer_id=5_000_099, producer_epoch=0, topics=offsets,
-                )  # fmt: skip
+                    "TxnOffsetCommit",
+                    version,
+                    f"{name} {its_group}",
+                    retry=BUSY,
+                    transactional_id=name,
+                    group_id=its_group,
+                    producer_id=5_000_099,
+                    producer_epoch=0,
+                    topics=offsets,
+                )
         for version in (3, 5):
             ask(
                 "EndTxn",
@@ -157,9 +170,13 @@ def metadata(asking: Asking) -> None:
             more["include_cluster_authorized_operations"] = True
         for create in (False, True):
             ask(
-                "Metadata", version, f"create {create}", allow_auto_topic_creation=create,
-                topics=[{"name": name} for name in (own, other, side.name("bad name"))], **more,
-            )  # fmt: skip
+                "Metadata",
+                version,
+                f"create {create}",
+                allow_auto_topic_creation=create,
+                topics=[{"name": name} for name in (own, other, side.name("bad name"))],
+                **more,
+            )
     for name in ("made-t", "t-made"):
         reply = side.quiet("Metadata", 12, allow_auto_topic_creation=True, topics=[{"name": side.name(f"{name}-1")}])
         side.table(f"creates {name}", {"denied": errors_of(reply) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}})

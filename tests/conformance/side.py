@@ -174,9 +174,11 @@ class Side:
         name = self.name(what)
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         self.quiet(
-            "CreateTopics", 7, timeout_ms=10_000,
+            "CreateTopics",
+            7,
+            timeout_ms=10_000,
             topics=[{"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": given}],
-        )  # fmt: skip
+        )
         self.wait_for_topic(name, partitions)
         return name
 

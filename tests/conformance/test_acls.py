@@ -149,9 +149,13 @@ def prepare_user(admin: Side, user: str) -> None:
     assert errors_of(admin.quiet("CreateAcls", 3, creations=created)) <= {0}
     mine = {**ANYTHING, "principal_filter": f"User:{user}"}
     admin.until(
-        lambda reply: sum(len(each.acls) for each in reply.resources) == len({tuple(each.values()) for each in created}),
-        "DescribeAcls", 3, **mine,
-    )  # fmt: skip
+        lambda reply: (
+            sum(len(each.acls) for each in reply.resources) == len({tuple(each.values()) for each in created})
+        ),
+        "DescribeAcls",
+        3,
+        **mine,
+    )
 
 
 def authenticate(side: Side, user: str) -> None:

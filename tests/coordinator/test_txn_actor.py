@@ -10,7 +10,7 @@ from functools import partial
 from types import CellType, FunctionType, GeneratorType, MethodType
 
 import pytest
-from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
+from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_STEPS, VERIFY, actor_in
 from txn_harness import ID, ORDERS, PRODUCER, Refused, World, replaced, txn_in
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX, Actor
@@ -42,7 +42,7 @@ def world() -> World:
 def test_an_idle_actor_answers_a_request_immediately(world: World) -> None:
     actor = actor_in(Phase.EMPTY)
 
-    assert ask(actor, world, ADD, COMMIT) == ["append ONGOING", "reply NONE", *COMMIT_TOLD]
+    assert ask(actor, world, ADD, COMMIT) == ["append ONGOING", "reply NONE", *COMMIT_STEPS]
     assert not actor.busy and actor.mailbox is None
 
 
@@ -93,7 +93,7 @@ def test_effects_after_an_append_wait_for_the_sync_of_the_log(world: World) -> N
 
     world.sync()
 
-    marked, completed, answered = COMMIT_TOLD[1:]
+    marked, completed, answered = COMMIT_STEPS[1:]
     assert world.transcript == ["append PREPARE_COMMIT", "synced", marked, answered]
     assert actor.busy
 
@@ -143,7 +143,7 @@ def test_a_take_over_syncs_three_times(world: World) -> None:
 # --- what was prepared is kept (KIP-939)
 
 KEEP = InitProducerId(60_000, keep_prepared=True)
-LATE = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
+ADD_ORDERS = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
 
 
 def test_a_recovered_transaction_rejects_new_records_before_the_reply(world: World) -> None:
@@ -173,7 +173,7 @@ def test_requests_waiting_behind_a_recovery_are_decided_on_the_recovered_transac
     """What the owner before asks while the log syncs is not decided upon by what was true when it came."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
-    for name, request in (("keep", KEEP), ("late", LATE), ("commit", COMMIT), ("again", KEEP)):
+    for name, request in (("keep", KEEP), ("late", ADD_ORDERS), ("commit", COMMIT), ("again", KEEP)):
         actor.ask(request, world.hear(name), world)
     world.sync()
 
@@ -206,7 +206,7 @@ def test_a_recovery_whose_append_fails_rejects_no_records(world: World) -> None:
 
     world.refuse_append = False
 
-    assert ask(actor, world, COMMIT) == COMMIT_TOLD
+    assert ask(actor, world, COMMIT) == COMMIT_STEPS
 
 
 def test_a_recovery_that_cannot_reject_new_records_is_not_answered_and_may_be_repeated(world: World) -> None:
@@ -226,7 +226,7 @@ def test_markers_of_a_recovered_transaction_have_the_producer_id_and_epoch_of_it
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, KEEP)
 
-    assert ask(actor, world, replaced(COMMIT, producer_epoch=6)) == COMMIT_TOLD
+    assert ask(actor, world, replaced(COMMIT, producer_epoch=6)) == COMMIT_STEPS
     assert [(txn.producer_id, txn.producer_epoch) for txn in world.marked] == [(PRODUCER, 6)]
     assert actor.txn.client_pair == (PRODUCER, 7) and not actor.txn.is_recovered
 
@@ -286,7 +286,7 @@ def test_a_failing_append_changes_nothing_and_the_actor_continues(world: World) 
 
     world.refuse_append = False
 
-    assert ask(actor, world, COMMIT) == COMMIT_TOLD
+    assert ask(actor, world, COMMIT) == COMMIT_STEPS
 
 
 def test_failed_markers_leave_the_transaction_prepared_until_it_is_finished(world: World) -> None:
@@ -403,7 +403,7 @@ def test_a_reply_callback_may_send_requests(world: World) -> None:
 
     assert world.transcript == [
         "append ONGOING", "first reply NONE", "first is over", "then 0 reply NONE",
-        *COMMIT_TOLD[:-1], "then 1 reply NONE",
+        *COMMIT_STEPS[:-1], "then 1 reply NONE",
     ]  # fmt: skip
     assert not actor.busy and actor.mailbox is None
 
@@ -476,4 +476,4 @@ def test_an_actor_needs_no_event_loop(world: World) -> None:
     with pytest.raises(RuntimeError):
         asyncio.get_running_loop()
 
-    assert ask(actor_in(Phase.ONGOING), world, COMMIT) == COMMIT_TOLD
+    assert ask(actor_in(Phase.ONGOING), world, COMMIT) == COMMIT_STEPS

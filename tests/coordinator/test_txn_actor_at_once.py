@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
+from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_STEPS, VERIFY, actor_in
 from txn_harness import Refused, World, replaced, txn_in
 
 from stuntbroker.coordinator.actor import Actor
@@ -59,7 +59,7 @@ def test_try_immediately_returns_none_when_busy_and_drains_the_mailbox_when_done
     reply = actor.try_immediately(COMMIT, meddling)
 
     assert (met, reply and reply.error) == ([None], ErrorCode.NONE)
-    assert meddling.transcript == [*COMMIT_TOLD[:-1], "behind reply PRODUCER_FENCED"]
+    assert meddling.transcript == [*COMMIT_STEPS[:-1], "behind reply PRODUCER_FENCED"]
     assert not actor.busy and actor.mailbox is None
 
 

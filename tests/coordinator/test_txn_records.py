@@ -113,15 +113,21 @@ PARTITIONS = st.frozensets(st.tuples(TOPICS, st.integers(0, 2**31 - 1)), max_siz
 TXNS = st.builds(
     Txn,
     st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
-    IDS, IDS, IDS, EPOCHS, EPOCHS, EPOCHS,
+    IDS,
+    IDS,
+    IDS,
+    EPOCHS,
+    EPOCHS,
+    EPOCHS,
     st.integers(-1, 2**31 - 1),
     st.sampled_from(Phase),
     PARTITIONS,
-    IDS, IDS,
+    IDS,
+    IDS,
     st.sampled_from([0, 2]),
     EPOCHS,
     st.integers(-1, 6),
-).map(lambda txn: with_fields(txn, partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)  # fmt: skip
+).map(lambda txn: with_fields(txn, partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)
 
 
 def generated(txn: Txn, version: int) -> bytes:
@@ -131,19 +137,36 @@ def generated(txn: Txn, version: int) -> bytes:
     partitions = None if txn.phase is Phase.EMPTY else [PartitionsSchema(*each) for each in topics.items()]
     out = bytearray(version.to_bytes(2, "big"))
     TransactionLogValue(
-        txn.producer_id, txn.previous_producer_id, txn.next_producer_id, txn.producer_epoch, txn.next_producer_epoch,
-        txn.last_producer_epoch, txn.timeout_ms, txn.phase, partitions, txn.updated_at_ms, txn.started_at_ms,
-        txn.client_version, txn.timed_out_epoch, txn.init_version,
-    ).encode(out, version)  # fmt: skip
+        txn.producer_id,
+        txn.previous_producer_id,
+        txn.next_producer_id,
+        txn.producer_epoch,
+        txn.next_producer_epoch,
+        txn.last_producer_epoch,
+        txn.timeout_ms,
+        txn.phase,
+        partitions,
+        txn.updated_at_ms,
+        txn.started_at_ms,
+        txn.client_version,
+        txn.timed_out_epoch,
+        txn.init_version,
+    ).encode(out, version)
     return bytes(out)
 
 
 def bare(txn: Txn) -> Txn:
     """Without what is in tagged fields."""
-    return with_fields(txn,
-        previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0,
-        timed_out_epoch=-1, init_version=-1,
-    )  # fmt: skip
+    return with_fields(
+        txn,
+        previous_producer_id=-1,
+        next_producer_id=-1,
+        next_producer_epoch=-1,
+        last_producer_epoch=-1,
+        client_version=0,
+        timed_out_epoch=-1,
+        init_version=-1,
+    )
 
 
 @given(TXNS, st.sampled_from([0, 1]))
@@ -195,10 +218,17 @@ def test_a_batch_is_encoded_for_transactional_ids_of_any_length() -> None:
 def test_a_batch_of_a_transaction_equals_one_built_from_its_key_and_value(
     txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, name: str
 ) -> None:
-    usual = with_fields(txn,
-        previous_producer_id=5, last_producer_epoch=6, client_version=2, next_producer_id=-1, next_producer_epoch=-1,
-        timed_out_epoch=-1, init_version=-1, partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
-    )  # fmt: skip
+    usual = with_fields(
+        txn,
+        previous_producer_id=5,
+        last_producer_epoch=6,
+        client_version=2,
+        next_producer_id=-1,
+        next_producer_epoch=-1,
+        timed_out_epoch=-1,
+        init_version=-1,
+        partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
+    )
     for each in (with_fields(txn, updated_at_ms=now_ms), with_fields(usual, updated_at_ms=now_ms)):
         assert batch_of(offset, 0, now_ms, name, each) == built(offset, now_ms, key_of(name), value_of(each, 1))
         assert batch_at_level_0(offset, 0, now_ms, name, each) == built(offset, now_ms, key_of(name), value_of(each, 0))

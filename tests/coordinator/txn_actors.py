@@ -11,7 +11,7 @@ from stuntbroker.coordinator.state import Phase
 ADD = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
 ADD_AUDIT = AddPartitions(PRODUCER, 5, frozenset({AUDIT}), 2)
 COMMIT = EndTxn(PRODUCER, 5, True, 2)
-COMMIT_TOLD = ["append PREPARE_COMMIT", "markers commit", "append COMPLETE_COMMIT", "reply NONE"]
+COMMIT_STEPS = ["append PREPARE_COMMIT", "markers commit", "append COMPLETE_COMMIT", "reply NONE"]
 VERIFY = Verify(PRODUCER, 5, ORDERS)
 
 

@@ -58,8 +58,20 @@ def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()
     started_at_ms = -1 if phase is Phase.EMPTY else STARTED
     txn = Txn(
-        ID, PRODUCER, PRODUCER, -1, epoch, -1, last, TIMEOUT_MS, phase, held, started_at_ms, STARTED, 2,
-    )  # fmt: skip
+        ID,
+        PRODUCER,
+        PRODUCER,
+        -1,
+        epoch,
+        -1,
+        last,
+        TIMEOUT_MS,
+        phase,
+        held,
+        started_at_ms,
+        STARTED,
+        2,
+    )
     return with_fields(txn, **changes)
 
 

@@ -112,10 +112,10 @@ class Story:
                 owner = facts.get("id", -1), facts.get("epoch", -1)
                 self._ask(InitProducerId(timeout_ms, *owner, "keep" in words, version if self.is_drafted else -1))
             case [count, "times", *_]:
-                told_before = len(self.transcript)
+                steps_before = len(self.transcript)
                 for _ in range(int(count) - 1):
                     self.command(line.partition(" times ")[2])
-                del self.transcript[told_before:]
+                del self.transcript[steps_before:]
                 self.command(line.partition(" times ")[2])
             case ["restart"]:
                 self._restart()

@@ -259,7 +259,7 @@ def test_a_compose_file_needs_only_its_image_changed(image: str, style: str, tmp
         there = ("--bootstrap-server", inside, *config)
         assert "from-the-host" in docker("exec", name, "kafka-topics.sh", *there, "--list")
         log = docker("logs", name)
-        assert "variables_unknown" not in log
+        assert "unknown_variables_ignored" not in log
         if "healthcheck" in text:
             _wait_until_healthy(name)
     finally:
@@ -283,8 +283,11 @@ def test_the_compose_file_of_this_repository_commits_transactions(image: str) ->
     try:
         done = subprocess.run(
             [*command, "up", "--exit-code-from", "client"],
-            check=False, capture_output=True, text=True, env=os.environ | environment,
-        )  # fmt: skip
+            check=False,
+            capture_output=True,
+            text=True,
+            env=os.environ | environment,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         subprocess.run(

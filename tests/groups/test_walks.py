@@ -123,7 +123,7 @@ class GroupWalk(RuleBasedStateMachine):
         assert group.state is not S.DEAD
 
     @invariant()
-    def nobody_is_answered_twice(self) -> None:
+    def no_request_is_answered_twice(self) -> None:
         assert all(len(replies) <= 1 for replies in getattr(self, "replies", ()))
 
     @invariant()

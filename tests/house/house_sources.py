@@ -68,8 +68,10 @@ def uses_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         match node:
             case ast.Import():
-                known |= {(item.asname or item.name.split(".")[0]): (item.name if item.asname else item.name.split(".")[0])
-                          for item in node.names}  # fmt: skip
+                known |= {
+                    (item.asname or item.name.split(".")[0]): (item.name if item.asname else item.name.split(".")[0])
+                    for item in node.names
+                }
             case ast.ImportFrom(level=0):
                 known |= {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node not in methods:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, text_of
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, text_of, tree_of
 from jars import cache_root
 from typing_links import make_links
 
@@ -39,6 +40,32 @@ def test_only_tables_of_data_keep_their_own_format() -> None:
     ]
 
     assert len(kept) <= 10, kept
+
+
+def has_rows(node: ast.AST) -> bool:
+    """Whether something in `node` is a table: a literal with three rows or more on several lines."""
+    for each in ast.walk(node):
+        rows = each.values if isinstance(each, ast.Dict) else getattr(each, "elts", [])
+        if len(rows) >= 3 and isinstance(each, ast.expr) and each.end_lineno != each.lineno:
+            return True
+    return False
+
+
+def test_only_tables_keep_their_columns() -> None:
+    wrong = []
+    for path in files_of("tests", "tools", "bench", "demo"):
+        lines = text_of(path).splitlines()
+        skipped = {number for number, line in enumerate(lines, 1) if line.endswith("# fmt: skip")}
+        if not skipped:
+            continue
+        tables = {
+            number
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.stmt | ast.expr) and not hasattr(node, "body") and has_rows(node)
+            for number in range(node.lineno, (node.end_lineno or 0) + 1)
+        }
+        wrong += [f"{path}:{number}" for number in sorted(skipped - tables)]
+    assert wrong == []
 
 
 @pytest.mark.timeout(600)

@@ -102,9 +102,13 @@ def batch(
     """Return a client's batch of these records, or of `records` generated records."""
     pairs = [(b"k%d" % n, b"v%d" % n) for n in range(records)] if isinstance(records, int) else records
     created = build_batch(
-        pairs, at, producer_id=pid, producer_epoch=epoch if pid < 0 or epoch >= 0 else 0, base_sequence=seq,
+        pairs,
+        at,
+        producer_id=pid,
+        producer_epoch=epoch if pid < 0 or epoch >= 0 else 0,
+        base_sequence=seq,
         attributes=(TRANSACTIONAL if txn else 0) | codec,
-    )  # fmt: skip
+    )
     if codec:
         created[HEADER_SIZE:] = compress(codec, bytes(created[HEADER_SIZE:]))
         created[8:12] = (len(created) - 12).to_bytes(4, "big")

@@ -28,10 +28,14 @@ def batch(
     records = [(b"k%d" % n, b"v" * size) for n in range(count)]
     return bytes(
         build_batch(
-            records, timestamp, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
+            records,
+            timestamp,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
             attributes=TRANSACTIONAL if producer_id >= 0 else 0,
         )
-    )  # fmt: skip
+    )
 
 
 def request_of(key: int) -> Callable[..., Any]:

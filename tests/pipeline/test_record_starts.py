@@ -119,9 +119,12 @@ inner = st.integers(1, 9).map(lambda count: chain([(0, at, None, b"in", []) for 
 """Values that look like the records of a batch."""
 headers = st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=2)
 row = st.tuples(
-    st.sampled_from([0, 0, 0, 0, 7]), st.sampled_from([1, 1, 1, 1, 3, 70]), fields, fields | fields | inner | large,
+    st.sampled_from([0, 0, 0, 0, 7]),
+    st.sampled_from([1, 1, 1, 1, 3, 70]),
+    fields,
+    fields | fields | inner | large,
     st.just([]) | headers,
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -156,9 +159,12 @@ lies = st.sampled_from([0, 0, 1, -1, -10, 100, 2**31 - 2000, -(2**31) + 2000])
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.lists(payload(), min_size=1, max_size=4), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
-    lies, st.integers(0, 8), how,
-)  # fmt: skip
+    st.lists(payload(), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
+    lies,
+    st.integers(0, 8),
+    how,
+)
 def test_records_that_are_not_as_declared_make_their_batch_bad_and_no_other(
     batches: list[Any], changes: list[tuple[int, int]], lie: int, cut: int, how: tuple[int, int]
 ) -> None:
@@ -347,9 +353,7 @@ def batch_at(base_offset: int, rows: list[Row], count: int | None = None) -> byt
     payload = chain(rows)
     data = bytearray(HEADER_SIZE) + payload
     last_delta, count = rows[-1][1], len(rows) if count is None else count
-    HEADER.pack_into(
-        data, 0, base_offset, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, last_delta, 0, 0, -1, -1, -1, count
-    )  # fmt: skip
+    HEADER.pack_into(data, 0, base_offset, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, last_delta, 0, 0, -1, -1, -1, count)
     seal(data)
     return data
 

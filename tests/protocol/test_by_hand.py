@@ -197,17 +197,27 @@ def test_a_produce_response_with_long_counts_or_names_equals_the_generated_codec
 
 texts = st.none() | names
 outcomes = st.builds(
-    PartitionProduceResponse, indexes, st.sampled_from(ErrorCode), st.integers(-1, 2**63 - 1), st.integers(-1, 2**40),
-    st.integers(-1, 2**40), st.just(()) | st.just([BatchIndexAndErrorMessage(1, "why")]), texts,
+    PartitionProduceResponse,
+    indexes,
+    st.sampled_from(ErrorCode),
+    st.integers(-1, 2**63 - 1),
+    st.integers(-1, 2**40),
+    st.integers(-1, 2**40),
+    st.just(()) | st.just([BatchIndexAndErrorMessage(1, "why")]),
+    texts,
     st.none() | st.just(LeaderIdAndEpoch(1, 2)),
-)  # fmt: skip
+)
 plain_outcomes = st.builds(
     PartitionProduceResponse, indexes, st.just(0), st.integers(0, 2**63 - 1), st.integers(-1, 2**40)
 )
 answered = st.builds(
-    TopicProduceResponse, names, st.binary(min_size=16, max_size=16),
-    st.lists(plain_outcomes, max_size=3) | st.lists(outcomes, max_size=3) | st.lists(plain_outcomes, min_size=126, max_size=127),
-)  # fmt: skip
+    TopicProduceResponse,
+    names,
+    st.binary(min_size=16, max_size=16),
+    st.lists(plain_outcomes, max_size=3)
+    | st.lists(outcomes, max_size=3)
+    | st.lists(plain_outcomes, min_size=126, max_size=127),
+)
 
 
 @given(version=versions, responses=st.lists(answered, max_size=2))
@@ -222,8 +232,9 @@ def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
 
 @given(
     error=st.sampled_from(ErrorCode),
-    producer_id=st.integers(-1, 2**63 - 1), producer_epoch=st.integers(-1, 2**15 - 1),
-)  # fmt: skip
+    producer_id=st.integers(-1, 2**63 - 1),
+    producer_epoch=st.integers(-1, 2**15 - 1),
+)
 def test_the_end_txn_response_has_the_generated_codecs_bytes(
     error: ErrorCode, producer_id: int, producer_epoch: int
 ) -> None:
@@ -235,9 +246,11 @@ def test_the_end_txn_response_has_the_generated_codecs_bytes(
 
 
 @given(
-    key=st.binary(max_size=300), value=st.none() | st.binary(max_size=300) | st.just(b"v" * 20_000),
-    offset=st.integers(0, 2**62), timestamp=st.integers(-1, 2**50),
-)  # fmt: skip
+    key=st.binary(max_size=300),
+    value=st.none() | st.binary(max_size=300) | st.just(b"v" * 20_000),
+    offset=st.integers(0, 2**62),
+    timestamp=st.integers(-1, 2**50),
+)
 def test_a_batch_of_one_record_is_what_build_batch_makes(
     key: bytes, value: bytes | None, offset: int, timestamp: int
 ) -> None:

@@ -28,10 +28,15 @@ def log_value(
 ) -> Any:
     return make(
         "TransactionLogValue",
-        producer_id=1000, producer_epoch=epoch, transaction_timeout_ms=60_000, transaction_status=status,
-        transaction_partitions=partitions, transaction_last_update_timestamp_ms=updated,
-        transaction_start_timestamp_ms=started, **tagged,
-    )  # fmt: skip
+        producer_id=1000,
+        producer_epoch=epoch,
+        transaction_timeout_ms=60_000,
+        transaction_status=status,
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=updated,
+        transaction_start_timestamp_ms=started,
+        **tagged,
+    )
 
 
 def committed(**given: Any) -> Any:
@@ -121,18 +126,30 @@ def offsets_to_commit(version: int) -> Any:
     of_topic = {"topic_id": TOPIC_ID} if version >= 6 else {"name": "a"}
     partition = make(name, f"{name}Partition", partition_index=0, committed_offset=10, committed_metadata="")
     return make(
-        name, transactional_id="t", group_id="g", producer_id=1000, producer_epoch=3, generation_id_or_member_epoch=1,
-        member_id="m", topics=[make(name, f"{name}Topic", partitions=[partition], **of_topic)],
-    )  # fmt: skip
+        name,
+        transactional_id="t",
+        group_id="g",
+        producer_id=1000,
+        producer_epoch=3,
+        generation_id_or_member_epoch=1,
+        member_id="m",
+        topics=[make(name, f"{name}Topic", partitions=[partition], **of_topic)],
+    )
 
 
 def fetched(**since_v5: int) -> Any:
     name = "FetchResponse"
     aborted = make(name, "AbortedTransaction", producer_id=1000, first_offset=2)
     partition = make(
-        name, "PartitionData", partition_index=0, high_watermark=5, last_stable_offset=5, records=b"",
-        aborted_transactions=[aborted], **since_v5,
-    )  # fmt: skip
+        name,
+        "PartitionData",
+        partition_index=0,
+        high_watermark=5,
+        last_stable_offset=5,
+        records=b"",
+        aborted_transactions=[aborted],
+        **since_v5,
+    )
     return make(name, responses=[make(name, "FetchableTopicResponse", topic="a", partitions=[partition])])
 
 
@@ -151,9 +168,15 @@ IDENTITY = {"transactional_id": "t", "producer_id": 1000, "producer_epoch": 3}
 ADD_0 = make("AddPartitionsToTxnRequest", "AddPartitionsToTxnTopic", name="a", partitions=[0])
 MARKED_0 = make("WriteTxnMarkersRequest", "WritableTxnMarkerTopic", name="a", partition_indexes=[0])
 MARKER = make(
-    "WriteTxnMarkersRequest", "WritableTxnMarker", producer_id=1000, producer_epoch=4, transaction_result=True,
-    topics=[MARKED_0], coordinator_epoch=7, transaction_version=2,
-)  # fmt: skip
+    "WriteTxnMarkersRequest",
+    "WritableTxnMarker",
+    producer_id=1000,
+    producer_epoch=4,
+    transaction_result=True,
+    topics=[MARKED_0],
+    coordinator_epoch=7,
+    transaction_version=2,
+)
 
 # Version of the message, version of its header, the message, the frame without its length.
 FRAMES = [

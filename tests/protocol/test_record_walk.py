@@ -33,9 +33,15 @@ def long(value: int) -> bytes:
 
 
 def record(
-    offset: int | bytes = 0, *, time: bytes = b"\0", key: bytes = b"\x02k", value: bytes = b"\x02v", headers: bytes = b"\0",
-    length: bytes | None = None, attributes: int = 0,
-) -> bytes:  # fmt: skip
+    offset: int | bytes = 0,
+    *,
+    time: bytes = b"\0",
+    key: bytes = b"\x02k",
+    value: bytes = b"\x02v",
+    headers: bytes = b"\0",
+    length: bytes | None = None,
+    attributes: int = 0,
+) -> bytes:
     """Fields as they are on the wire."""
     delta = offset if isinstance(offset, bytes) else varint(offset)
     body = bytes((attributes,)) + time + delta + key + value + headers
@@ -48,7 +54,7 @@ def header(count: int, attributes: int = 0, base: int = NOW, latest: int | None 
 
 
 GOOD, NEXT = record(), record(1)
-FINE, WRONG, LATE, KEYLESS, MISPLACED = "fine", "wrong", "late", "keyless", "misplaced"
+FINE, WRONG, TOO_FAR, KEYLESS, MISPLACED = "fine", "wrong", "late", "keyless", "misplaced"
 RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
     # What Kafka 4.3.1 answers; KEYLESS on compacted topics, MISPLACED when compressed (UNKNOWN_SERVER_ERROR), fine otherwise.
     "usual": ([GOOD, NEXT], FINE),
@@ -93,10 +99,10 @@ RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
     "attributes": ([record(attributes=255)], FINE),
     "five seconds earlier": ([record(time=varint(-5_000))], FINE),
     "an hour later": ([record(time=varint(HOUR))], FINE),
-    "an hour later, and more": ([record(time=varint(HOUR + 1))], LATE),
-    "an hour earlier, and more": ([record(time=varint(-HOUR - 1))], LATE),
+    "an hour later, and more": ([record(time=varint(HOUR + 1))], TOO_FAR),
+    "an hour earlier, and more": ([record(time=varint(-HOUR - 1))], TOO_FAR),
     "no timestamp": ([record(time=varint(-1 - NOW))], FINE),
-    "ages later": ([record(time=varint(2**63 - 1))], LATE),
+    "ages later": ([record(time=varint(2**63 - 1))], TOO_FAR),
     "time in eleven bytes": ([record(time=b"\xff" * 10 + b"\x01")], WRONG),
     "length one less": ([record(length=varint(7)), NEXT], WRONG),
     "length one more": ([record(length=varint(9)), NEXT], WRONG),
@@ -107,7 +113,7 @@ RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
     "shorter than any record": ([b"\x0a\0\0\0\x01\x01"], WRONG),
     "as short as can be": ([b"\x0c\0\0\0\x01\x01\0"], KEYLESS),
     "late, and wrong": ([record(time=varint(HOUR + 1)), record(1, headers=b"\x01")], WRONG),
-    "late, and misplaced": ([record(1, time=varint(HOUR + 1))], LATE),
+    "late, and misplaced": ([record(1, time=varint(HOUR + 1))], TOO_FAR),
 }
 
 
@@ -116,7 +122,7 @@ def kind_of(actual: Walked) -> str:
     if actual.wrong is not None:
         return WRONG
     if actual.faults:
-        return KEYLESS if actual.faults[0][1] is None else LATE
+        return KEYLESS if actual.faults[0][1] is None else TOO_FAR
     return FINE if actual.misplaced is None else MISPLACED
 
 
@@ -138,7 +144,7 @@ def test_small_records_wrong_detects_plain_records_that_kafka_refuses(what: str)
     payload = bytes(61) + b"".join(records)
     created = header(len(records))._replace(length=len(payload) - 12)
 
-    if expected in (WRONG, LATE):
+    if expected in (WRONG, TOO_FAR):
         assert small_records_wrong(payload, created)
     if what in ("usual", "null value", "no key", "a header", "a header without value", "five seconds earlier"):
         assert not small_records_wrong(payload, created)
@@ -176,15 +182,23 @@ numbers = st.sampled_from([varint, varint, varint, long])
 @st.composite
 def some_records(draw: Any) -> tuple[int, bytes]:
     count = draw(st.sampled_from([1, 2, 3, 70, 130]))
-    kinds = draw(st.lists(st.tuples(sizes, sizes, numbers, st.integers(0, 3), st.sampled_from([0, 5, 70, 9_000, 1 << 21])),
-                          min_size=1, max_size=4))  # fmt: skip
+    kinds = draw(
+        st.lists(
+            st.tuples(sizes, sizes, numbers, st.integers(0, 3), st.sampled_from([0, 5, 70, 9_000, 1 << 21])),
+            min_size=1,
+            max_size=4,
+        )
+    )
     out = bytearray()
     for number in range(count):
         key, value, write, headers, time = kinds[number % len(kinds)]
         out += record(
-            write(number), time=varint(time), key=write(key) + b"k" * key, value=write(value) + b"v" * value,
+            write(number),
+            time=varint(time),
+            key=write(key) + b"k" * key,
+            value=write(value) + b"v" * value,
             headers=varint(headers) + (write(1) + b"h" + write(value) + b"v" * value) * headers,
-        )  # fmt: skip
+        )
     return count, bytes(out)
 
 

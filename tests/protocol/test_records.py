@@ -49,9 +49,20 @@ DATA_BATCH = bytes.fromhex(
     "0003e80005000000000000000110000000026b027600"
 )
 DATA_HEADER = BatchHeader(
-    base_offset=0, length=58, leader_epoch=-1, magic=2, crc=0xAA798E5C, attributes=TRANSACTIONAL, last_offset_delta=0,
-    base_timestamp=NOW, max_timestamp=NOW, producer_id=1000, producer_epoch=5, base_sequence=0, count=1,
-)  # fmt: skip
+    base_offset=0,
+    length=58,
+    leader_epoch=-1,
+    magic=2,
+    crc=0xAA798E5C,
+    attributes=TRANSACTIONAL,
+    last_offset_delta=0,
+    base_timestamp=NOW,
+    max_timestamp=NOW,
+    producer_id=1000,
+    producer_epoch=5,
+    base_sequence=0,
+    count=1,
+)
 
 
 def opened(batch: bytes | bytearray) -> list[Record]:
@@ -80,9 +91,14 @@ def test_a_marker_is_read_as_kafka_wrote_it(commit: bool, golden: bytes) -> None
 
 def test_a_transactional_batch_has_kafkas_bytes() -> None:
     batch = build_batch(
-        [(b"k", b"v")], NOW, producer_id=1000, producer_epoch=5, base_sequence=0, attributes=TRANSACTIONAL,
+        [(b"k", b"v")],
+        NOW,
+        producer_id=1000,
+        producer_epoch=5,
+        base_sequence=0,
+        attributes=TRANSACTIONAL,
         leader_epoch=-1,
-    )  # fmt: skip
+    )
 
     assert batch.hex() == DATA_BATCH.hex()
     assert read_header(DATA_BATCH) == DATA_HEADER

@@ -109,9 +109,13 @@ class KafkaHand:
             [record(key=key_of(txn.transactional_id), value=value_of(txn, level))], base_timestamp=self.now_ms()
         )
         reply = _ask_as_admin_client(
-            self.address, "Produce", 9, acks=-1, timeout_ms=5_000,
+            self.address,
+            "Produce",
+            9,
+            acks=-1,
+            timeout_ms=5_000,
             topic_data=[{"name": TXN_STATE, "partition_data": [{"index": at, "records": records}]}],
-        )  # fmt: skip
+        )
         assert errors_of(reply) == {0}, f"the transaction log takes no record: {reply}"
 
 
@@ -185,8 +189,13 @@ class KafkaStage:
         self.level = level
         side = Side(self.address, "features")
         side.until(
-            lambda reply: level in [each.max_version_level for each in reply.finalized_features if each.name == name.decode()]
-            or level == 0,
-            "ApiVersions", 3, client_software_name="scenarios", client_software_version="1",
-        )  # fmt: skip
+            lambda reply: (
+                level in [each.max_version_level for each in reply.finalized_features if each.name == name.decode()]
+                or level == 0
+            ),
+            "ApiVersions",
+            3,
+            client_software_name="scenarios",
+            client_software_version="1",
+        )
         side.close()

@@ -207,8 +207,10 @@ class Observer:
         partitions = txn.partitions
         commit = txn.phase is Phase.PREPARE_COMMIT
         if not partitions:
-            return [f"markers {'commit' if commit else 'abort'} id={self.names.known(txn.producer_id)} "
-                    f"epoch={txn.producer_epoch} nowhere"]  # fmt: skip
+            return [
+                f"markers {'commit' if commit else 'abort'} id={self.names.known(txn.producer_id)} "
+                f"epoch={txn.producer_epoch} nowhere"
+            ]
         same: dict[str, list[str]] = defaultdict(list)
         for partition in sorted(partitions, key=self.names.script_partition):
             self._wait_for(lambda at=partition: bool(self._markers_of(at, txn.producer_id)))  # type: ignore[misc]
@@ -228,15 +230,17 @@ class Observer:
             self._markers[partition].remove(each)
         return [f"{self.marker_line(*each)} {self.script_name(partition)}" for each in actual]
 
-    def untold(self) -> list[str]:
+    def unexplained(self) -> list[str]:
         """Markers that the script says nothing of, in partitions of this story alone."""
         for partition in list(self._next):
             if not partition[0].startswith("__"):
                 self._read_markers(partition)
         return [
             f"{self.marker_line(*each)} {self.script_name(partition)}"
-            for partition, left in self._markers.items() if not partition[0].startswith("__") for each in left
-        ]  # fmt: skip
+            for partition, left in self._markers.items()
+            if not partition[0].startswith("__")
+            for each in left
+        ]
 
     def script_name(self, partition: Partition) -> str:
         return "{}-{}".format(*self.names.script_partition(partition))
@@ -258,9 +262,14 @@ class Observer:
         topic, index = partition
         wanted = {"partition": index, "fetch_offset": self._next[partition], "partition_max_bytes": 1 << 20}
         reply = self.side.quiet(
-            "Fetch", 12, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=-1,
+            "Fetch",
+            12,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            session_epoch=-1,
             topics=[{"topic": topic, "partitions": [wanted]}],
-        )  # fmt: skip
+        )
         actual = reply.responses[0].partitions[0]
         if actual.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.startswith("__"):
             return  # A broker may make its own topics when they are needed.

@@ -111,7 +111,7 @@ class Player:
             if self.hand.restarts(command, self.observer):
                 yield from self._restarted()
             self.page += [f"> {command.text}", *self._transcript(command)]
-        self.page += [f"nobody told: {line}" for line in self.observer.untold()]
+        self.page += [f"nobody told: {line}" for line in self.observer.unexplained()]
 
     def _restarted(self) -> Generator[None, None, None]:
         self.side.drop()
@@ -261,9 +261,12 @@ class Player:
     def _add_partitions(self, facts: dict[str, str], partitions: list[Partition]) -> set[str]:
         owner = {f"v3_and_below_{name}": value for name, value in self._producer(facts).items()}
         reply = self._ask(
-            "AddPartitionsToTxn", 3, v3_and_below_transactional_id=self.names.transactional_id, **owner,
+            "AddPartitionsToTxn",
+            3,
+            v3_and_below_transactional_id=self.names.transactional_id,
+            **owner,
             v3_and_below_topics=[{"name": name, "partitions": which} for name, which in _by_topic(partitions).items()],
-        )  # fmt: skip
+        )
         results = reply.results_by_topic_v3_and_below
         return {self._name(part.partition_error_code) for topic in results for part in topic.results_by_partition}
 
@@ -275,13 +278,24 @@ class Player:
         """A record into each. A refused one has used no sequence number."""
         owner = self._producer(facts)
         data = [
-            {"name": name, "partition_data": [
-                {"index": at, "records": some(
-                    1, attributes=TRANSACTIONAL, base_timestamp=self.hand.now_ms(),
-                    base_sequence=self._sequences[owner["producer_id"], owner["producer_epoch"], (name, at)], **owner
-                )} for at in which
-            ]} for name, which in _by_topic(partitions).items()
-        ]  # fmt: skip
+            {
+                "name": name,
+                "partition_data": [
+                    {
+                        "index": at,
+                        "records": some(
+                            1,
+                            attributes=TRANSACTIONAL,
+                            base_timestamp=self.hand.now_ms(),
+                            base_sequence=self._sequences[owner["producer_id"], owner["producer_epoch"], (name, at)],
+                            **owner,
+                        ),
+                    }
+                    for at in which
+                ],
+            }
+            for name, which in _by_topic(partitions).items()
+        ]
         reply = self._ask(
             "Produce", version, transactional_id=self.names.transactional_id, acks=-1, timeout_ms=5_000, topic_data=data
         )
@@ -295,9 +309,13 @@ class Player:
     def _commit_offsets(self, version: int, facts: dict[str, str]) -> set[str]:
         part = {"partition_index": 0, "committed_offset": 1}
         reply = self._ask(
-            "TxnOffsetCommit", version, transactional_id=self.names.transactional_id, group_id=self.names.group,
-            topics=[{"name": self.side.name("orders"), "partitions": [part]}], **self._producer(facts),
-        )  # fmt: skip
+            "TxnOffsetCommit",
+            version,
+            transactional_id=self.names.transactional_id,
+            group_id=self.names.group,
+            topics=[{"name": self.side.name("orders"), "partitions": [part]}],
+            **self._producer(facts),
+        )
         return {self._meant(code, AS_PRODUCE_SAYS) for code in errors_of(reply)}
 
     def _meant(self, code: int, names: dict[ErrorCode, str]) -> str:

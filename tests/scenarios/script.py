@@ -63,7 +63,7 @@ class Script:
     """Of `cluster`."""
     only: dict[str, str] = field(default_factory=dict)
     """Who alone plays it -> why."""
-    untold: list[str] = field(default_factory=list)
+    unexplained: list[str] = field(default_factory=list)
     """Lines that belong to no command."""
 
     @property
@@ -111,7 +111,7 @@ class Script:
                 f"> {command.text}",
                 *(hidden.sub("", messages) for messages in command.transcript if not INSIDE.match(messages)),
             )
-        ] + self.untold
+        ] + self.unexplained
 
 
 def read_script(path: Path) -> Script:
@@ -127,14 +127,14 @@ def read_script(path: Path) -> Script:
                 who, _, why = line.removeprefix("only ").partition(": ")
                 script.only[who] = why
                 continue
-            script.commands.append(Command(line, list(_told_by(line, lines))))
+            script.commands.append(Command(line, list(_messages_after(line, lines))))
             if line.startswith("cluster "):
                 script.facts |= script.commands.pop().facts
-        script.untold += lines
+        script.unexplained += lines
     return script
 
 
-def _told_by(line: str, messages: Iterator[str]) -> Iterator[str]:
+def _messages_after(line: str, messages: Iterator[str]) -> Iterator[str]:
     end = ENDS.get(Command(line, []).words[0])
     if end is not None:
         for each in messages:
@@ -145,13 +145,13 @@ def _told_by(line: str, messages: Iterator[str]) -> Iterator[str]:
 
 def with_page(text: str, page: list[str]) -> str:
     """The same file with what was heard now."""
-    told_by: list[list[str]] = []
+    messages_by_line: list[list[str]] = []
     for line in page:
         if line.startswith("> "):
-            told_by.append([])
+            messages_by_line.append([])
         else:
-            told_by[-1].append(line)
-    heard = iter(told_by)
+            messages_by_line[-1].append(line)
+    heard = iter(messages_by_line)
     blocks = []
     for block in text.strip().split("\n\n"):
         commands = block.partition(f"\n{RULE}")[0]

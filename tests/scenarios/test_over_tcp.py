@@ -15,7 +15,7 @@ from tests.scenarios.script import Script, read_script, with_page
 FOLDER = Path(__file__).parents[1] / "coordinator" / "scenarios"
 SCRIPTS = [read_script(path) for path in sorted(FOLDER.glob("*.txt"))]
 FOR_KAFKA = [script for script in SCRIPTS if not script.not_for_kafka]
-TOLD_WRONG = """\
+WRONG_MESSAGES = """\
 # The last line is not what happens.
 cluster tv=2
 init payments
@@ -62,7 +62,7 @@ def test_kafka_reproduces_the_scenario(script: Script, kafka: Future[Heard]) -> 
 
 def test_a_scenario_with_a_wrong_reply_is_detected(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
-    path.write_text(TOLD_WRONG, encoding="utf-8")
+    path.write_text(WRONG_MESSAGES, encoding="utf-8")
     script = read_script(path)
     wrong = script.page()
 

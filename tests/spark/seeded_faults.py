@@ -156,23 +156,33 @@ class SeededRun:
         batch = random.choice((None, random.randrange(batches)))
         if random.random() < 0.5:
             return Fault(
-                f"fault-{number}", random.choice(TASK_FAULTS), random.choice((RAISE, EXIT, KILL, BROKER)), batch,
-                partition=random.choice((None, random.randrange(tasks))), attempt=random.choice((None, 0)),
-                after=random.randint(0, 60), times=random.choice((1, 1, 2, ATTEMPTS_MAX)),
-            )  # fmt: skip
+                f"fault-{number}",
+                random.choice(TASK_FAULTS),
+                random.choice((RAISE, EXIT, KILL, BROKER)),
+                batch,
+                partition=random.choice((None, random.randrange(tasks))),
+                attempt=random.choice((None, 0)),
+                after=random.randint(0, 60),
+                times=random.choice((1, 1, 2, ATTEMPTS_MAX)),
+            )
         return Fault(
-            f"fault-{number}", random.choice(COMMIT_FAULTS), random.choice((RAISE, EXIT, KILL, BROKER)), batch,
-            after=random.randint(0, tasks), skip=random.choice((0, 0, 0, 1)), times=random.choice((1, 1, 2)),
-        )  # fmt: skip
+            f"fault-{number}",
+            random.choice(COMMIT_FAULTS),
+            random.choice((RAISE, EXIT, KILL, BROKER)),
+            batch,
+            after=random.randint(0, tasks),
+            skip=random.choice((0, 0, 0, 1)),
+            times=random.choice((1, 1, 2)),
+        )
 
     # --- until everything is done
 
     def _to_the_end(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         if self.of_driver:
             return self._with_a_driver(job, faults, world)
-        self._again_and_again(job, faults, world)
+        self._until_done(job, faults, world)
 
-    def _again_and_again(self, job: Job, faults: Sequence[Fault], world: World) -> None:
+    def _until_done(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         for _ in range(RUNS_MAX):
             if self._once(job, faults, world) is None:
                 return
@@ -209,9 +219,12 @@ class SeededRun:
     def _with_a_driver(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         comes_back = self.random.random() < 0.5
         frozen = Fault(
-            "driver", self.random.choice((PLAN, ROWS, PREPARED, COMMIT, ENDS, COMMITTED)), WAIT,
-            skip=self.random.choice((0, 0, 1)), after=self.random.randint(0, 3),
-        )  # fmt: skip
+            "driver",
+            self.random.choice((PLAN, ROWS, PREPARED, COMMIT, ENDS, COMMITTED)),
+            WAIT,
+            skip=self.random.choice((0, 0, 1)),
+            after=self.random.randint(0, 3),
+        )
         job.plan.write(frozen)
         with Driver(MASTER, self.folder / "driver") as driver:
             driver.submit(job)
@@ -219,20 +232,20 @@ class SeededRun:
                 continue
             if driver.has_ended(job):
                 self.result.happened["driver ended before"] += 1
-                self._again_and_again(job, (), world)
+                self._until_done(job, (), world)
             elif comes_back:
                 self.result.happened[f"driver comes back, {frozen.place}"] += 1
                 other = replace(job, checkpoint="copy", faults=OTHER)
                 shutil.copytree(Path(job.folder) / job.checkpoint, Path(job.folder) / other.checkpoint)
                 other.plan.write(*(_of_spark(each) for each in faults))
-                self._again_and_again(other, faults, world)
+                self._until_done(other, faults, world)
                 job.plan.go(frozen.name)
                 driver.outcome(job, QUERY_S)
             else:
                 self.result.happened[f"driver killed, {frozen.place}"] += 1
                 driver.kill()
                 job.plan.write(*(_of_spark(each) for each in faults))
-                self._again_and_again(job, faults, world)
+                self._until_done(job, faults, world)
 
     # --- what came of it
 

@@ -76,9 +76,20 @@ class SparkCluster:
         self._await(lambda state: True)
         for host in HOSTS:
             self._spawn(
-                "worker.Worker", host, "--host", host, "-c", str(self._cores), "-m", "1g", "--webui-port", "0",
-                "-d", str(self._folder / f"work-{host}"), self.master,
-            )  # fmt: skip
+                "worker.Worker",
+                host,
+                "--host",
+                host,
+                "-c",
+                str(self._cores),
+                "-m",
+                "1g",
+                "--webui-port",
+                "0",
+                "-d",
+                str(self._folder / f"work-{host}"),
+                self.master,
+            )
         self._await(lambda state: state["aliveworkers"] == len(HOSTS))
 
     def _spawn(self, role: str, host: str, *arguments: str) -> None:

@@ -62,9 +62,13 @@ def appended(log: PartitionLog, random: Random, own: bool, now_ms: int) -> objec
 
 @settings(max_examples=60)
 @given(
-    seed=st.integers(), own=st.booleans(), log_append_time=st.booleans(), segment_bytes=st.sampled_from([10_000, 1 << 30]),
-    segment_ms=st.sampled_from([5, 1 << 50]), offsets_max=st.sampled_from([300, segment.OFFSETS_MAX]),
-)  # fmt: skip
+    seed=st.integers(),
+    own=st.booleans(),
+    log_append_time=st.booleans(),
+    segment_bytes=st.sampled_from([10_000, 1 << 30]),
+    segment_ms=st.sampled_from([5, 1 << 50]),
+    offsets_max=st.sampled_from([300, segment.OFFSETS_MAX]),
+)
 def test_buffered_appends_end_in_the_same_log_as_immediate_appends(
     seed: int, own: bool, offsets_max: int, **config: Any
 ) -> None:

@@ -52,8 +52,9 @@ def test_a_second_process_is_refused_with_advice(tmp_path: Path) -> None:
 
     refused = open_elsewhere(tmp_path)
     assert (refused.returncode, refused.stdout) == (
-        3, f"the data folder {tmp_path} is in use by another process: stop it, or give another --data-dir\n",
-    )  # fmt: skip
+        3,
+        f"the data folder {tmp_path} is in use by another process: stop it, or give another --data-dir\n",
+    )
     with pytest.raises(DataDirLocked):
         DataDir(str(tmp_path))
 

@@ -63,8 +63,10 @@ class Running:
 def produce_everything(broker: Running) -> None:
     """Every codec, transactions of both outcomes, offsets of a group, in a transaction and outside."""
     client = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-    topics = [NewTopic("plain", 2, config={"segment.bytes": "1048576"}),
-              NewTopic("states", 1, config={"cleanup.policy": "compact"})]  # fmt: skip
+    topics = [
+        NewTopic("plain", 2, config={"segment.bytes": "1048576"}),
+        NewTopic("states", 1, config={"cleanup.policy": "compact"}),
+    ]
     for created in client.create_topics(topics).values():
         created.result(10)
     for codec in CODECS.values():

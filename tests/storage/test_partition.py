@@ -305,11 +305,13 @@ def test_index_files_are_kafka_s(tmp_path: Path) -> None:
     name = f"{1_000:020d}"
     assert INDEX_INTERVAL < 2 * size < 2 * INDEX_INTERVAL
     assert list(struct.iter_unpack(">ii", files[name + ".index"])) == [
-        *((2 * n + 1, n * size) for n in (2, 4, 6, 8)), (20, 10 * size),
-    ]  # fmt: skip
+        *((2 * n + 1, n * size) for n in (2, 4, 6, 8)),
+        (20, 10 * size),
+    ]
     assert list(struct.iter_unpack(">qi", files[name + ".timeindex"])) == [
-        (NOW_MS, 1), *((NOW_MS + n, 2 * n + 1) for n in (6, 8, 9)),
-    ]  # fmt: skip
+        (NOW_MS, 1),
+        *((NOW_MS + n, 2 * n + 1) for n in (6, 8, 9)),
+    ]
     assert files[name + ".txnindex"] == struct.pack(">hqqqq", 0, 1, 1_000, 1_020, 1_021)
 
 

@@ -99,8 +99,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("states", "epoch", "seq", "count", "txn", "zero", "answer"), [r[1:] for r in ROWS],
-                         ids=[r[0] for r in ROWS])  # fmt: skip
+@pytest.mark.parametrize(
+    ("states", "epoch", "seq", "count", "txn", "zero", "answer"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
+)
 def test_client_append(
     states: ProducerStates, epoch: int, seq: int, count: int, txn: bool, zero: bool, answer: ErrorCode | str
 ) -> None:
@@ -133,8 +134,9 @@ MARKERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("stored", "is_open", "epoch", "tv", "coordinator", "answer"), [r[1:] for r in MARKERS],
-                         ids=[r[0] for r in MARKERS])  # fmt: skip
+@pytest.mark.parametrize(
+    ("stored", "is_open", "epoch", "tv", "coordinator", "answer"), [r[1:] for r in MARKERS], ids=[r[0] for r in MARKERS]
+)
 def test_marker(stored: int | None, is_open: bool, epoch: int, tv: int, coordinator: int, answer: ErrorCode) -> None:
     states = ProducerStates()
     if stored is not None:

@@ -127,8 +127,9 @@ async def test_alter_configs_replaces_all_that_is_set_on_a_level(data_dir: Path)
         assert (actual["message.max.bytes"][1], actual["log.retention.ms"][:2]) == (5, ("7", 2))
         assert replace(client, "1") == (OK, None)
         assert replace(client, "", log_retention_ms="7") == (
-            INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
-        )  # fmt: skip
+            INVALID_CONFIG,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
         assert replace(client, "", log_retention_ms="7", min_insync_replicas="1") == (OK, None)
 
 

@@ -207,8 +207,9 @@ async def test_removals_are_not_checked_and_an_entity_without_quotas_disappears(
         client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0), (CONSUME, 2.0)]))
         assert alter(client, (ALICE, [("foo", REMOVE), (CONNECTIONS, REMOVE)]), (BOB, [(PRODUCE, REMOVE)])) == [
-            (ALICE, NONE, None), (BOB, NONE, None),
-        ]  # fmt: skip
+            (ALICE, NONE, None),
+            (BOB, NONE, None),
+        ]
         alter(client, (ALICE, [(PRODUCE, REMOVE), (PERCENTAGE, 5.0)]))
         assert quotas(client) == {ALICE: {CONSUME: 2.0, PERCENTAGE: 5.0}}
         alter(client, (ALICE, [(CONSUME, REMOVE), (PERCENTAGE, REMOVE)]))
@@ -340,6 +341,7 @@ async def test_quotas_that_cannot_be_written_are_not_taken(data_dir: Path, monke
         monkeypatch.setattr(rig.broker.data_dir, "journal", full)
         error = ErrorCode.KAFKA_STORAGE_ERROR
         assert alter(client, (ALICE, [(PRODUCE, REMOVE)]), (BOB, [(PRODUCE, 1.0)])) == [
-            (ALICE, error, "no space left"), (BOB, error, "no space left"),
-        ]  # fmt: skip
+            (ALICE, error, "no space left"),
+            (BOB, error, "no space left"),
+        ]
         assert quotas(client) == {ALICE: {PRODUCE: 1.0}}

@@ -55,8 +55,11 @@ async def test_documentation_is_given_when_it_is_asked_for_and_null_otherwise(ve
         client = Client(rig.broker)
         for resource, docs in (
             (DescribeConfigsResource(TOPIC, NAME, None), {**TOPIC_DOCS}),
-            (DescribeConfigsResource(BROKER, "1", None), {**dict.fromkeys(UNUSED, UNUSED_DOC), **UNUSED_DOCS, **BROKER_DOCS}),
-        ):  # fmt: skip
+            (
+                DescribeConfigsResource(BROKER, "1", None),
+                {**dict.fromkeys(UNUSED, UNUSED_DOC), **UNUSED_DOCS, **BROKER_DOCS},
+            ),
+        ):
             for unset in (INTERNAL_SEGMENT_BYTES, *OF_AUTHORIZERS):
                 docs.pop(unset, None)
             shown = describe(client, version, resource, include_documentation=True)

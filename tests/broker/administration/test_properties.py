@@ -37,7 +37,7 @@ from stuntbroker.protocol.primitives import Message
 from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, running_rig, turn
 from tests.kit.valid_requests import batch
 
-MADE, FOUND = "made", "found"
+CREATED, READ_FIRST = "made", "found"
 FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
 CANDIDATES = [
     -(2**63),
@@ -109,22 +109,22 @@ def produce(rig: Rig, topic: str, data: bytes, transactional_id: str | None = No
 def work(rig: Rig) -> dict[str, Any]:
     """One of everything that makes a topic, a file or a line of the journal."""
     answers: dict[str, Any] = {}
-    create = CreateTopicsRequest([CreatableTopic(MADE, -1, -1)], timeout_ms=1_000)
-    made_topic = attempt(rig, create, 7)
-    answers["made"] = made_topic and made_topic.topics[0]
-    actual = attempt(rig, MetadataRequest([MetadataRequestTopic(name=FOUND)], True), 9)
+    create = CreateTopicsRequest([CreatableTopic(CREATED, -1, -1)], timeout_ms=1_000)
+    created_topic = attempt(rig, create, 7)
+    answers["made"] = created_topic and created_topic.topics[0]
+    actual = attempt(rig, MetadataRequest([MetadataRequestTopic(name=READ_FIRST)], True), 9)
     answers["found"] = actual and actual.topics[0]
-    answers["plain"] = produce(rig, MADE, batch(timestamp=START_MS))
+    answers["plain"] = produce(rig, CREATED, batch(timestamp=START_MS))
     owner = answers["init"] = attempt(rig, InitProducerIdRequest("txn", 1_000), 5)
     if owner is not None:
         data = batch(2, max(owner.producer_id, 0), max(owner.producer_epoch, 0), 0)
-        answers["txn"] = produce(rig, MADE, data, "txn")
+        answers["txn"] = produce(rig, CREATED, data, "txn")
         answers["end"] = attempt(rig, EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
     offset = OffsetCommitRequestPartition(0, 5, -1, "note")
-    topics = [OffsetCommitRequestTopic(MADE, partitions=[offset])]
+    topics = [OffsetCommitRequestTopic(CREATED, partitions=[offset])]
     committed = attempt(rig, OffsetCommitRequest("group", -1, "", topics=topics), 7)
     answers["commit"] = committed and committed.topics[0].partitions[0]
-    request = [DescribeConfigsResource(2, MADE), DescribeConfigsResource(4, str(rig.broker.node_id))]
+    request = [DescribeConfigsResource(2, CREATED), DescribeConfigsResource(4, str(rig.broker.node_id))]
     configs = attempt(rig, DescribeConfigsRequest(request, True), 4)
     answers["configs"] = configs and configs.results[0]
     return answers

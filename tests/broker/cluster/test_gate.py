@@ -215,8 +215,10 @@ async def test_partitions_are_added_to_the_transactions_that_the_node_coordinate
         for each in answer.results_by_transaction
     }
     assert outcomes == {
-        names[1]: {0}, names[2]: {ErrorCode.NOT_COORDINATOR}, names[3]: {ErrorCode.NOT_COORDINATOR},
-    }  # fmt: skip
+        names[1]: {0},
+        names[2]: {ErrorCode.NOT_COORDINATOR},
+        names[3]: {ErrorCode.NOT_COORDINATOR},
+    }
 
 
 async def test_a_loading_coordinator_returns_coordinator_load_in_progress(rig: Rig) -> None:

@@ -175,8 +175,9 @@ async def test_nothing_is_verified_when_a_partition_does_not_exist(data_dir: Pat
         (result,) = client.ask(AddPartitionsToTxnRequest([each]), 4).results_by_transaction
 
         assert [topic.results_by_partition[0].partition_error_code for topic in result.topic_results] == [
-            Code.OPERATION_NOT_ATTEMPTED, Code.UNKNOWN_TOPIC_OR_PARTITION,
-        ]  # fmt: skip
+            Code.OPERATION_NOT_ATTEMPTED,
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
 
 
 def latest(

@@ -141,7 +141,7 @@ def test_exhausted_file_descriptors_and_their_recovery_are_each_logged_once(tmp_
         until(lambda: described(b"file_descriptors_exhausted"), "the line that says so")
         assert peer.ask(ApiVersionsRequest(), 0).error_code == work_before == 0
         resource.prlimit(pid, kind, allowed)
-        until(lambda: described(b"file_descriptors_available"), "the line that says that it is over")
+        until(lambda: described(b"file_descriptors_freed"), "the line that says that it is over")
         with Peer(broker.address) as other:
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         assert said.count(b"file_descriptors") == 2

@@ -101,9 +101,13 @@ async def test_an_invalid_isolation_level_fails_a_fetch_with_a_readable_partitio
                 FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000)]) for name, index in wanted
             ]
             request = FetchRequest(
-                max_wait_ms=10, min_bytes=1, max_bytes=1_000, isolation_level=isolation, session_epoch=session_epoch,
+                max_wait_ms=10,
+                min_bytes=1,
+                max_bytes=1_000,
+                isolation_level=isolation,
+                session_epoch=session_epoch,
                 topics=topics,
-            )  # fmt: skip
+            )
             return client.ask(request, 12)
 
         def codes(answer: Any) -> tuple[int, list[int]]:
@@ -172,8 +176,9 @@ async def test_delete_records_reports_unknown_partitions_of_internal_topics_as_u
         ]
         topics = rig.client().ask(DeleteRecordsRequest(wanted, 1_000), 2).topics
         assert [[part.error_code for part in topic.partitions] for topic in topics] == [
-            [UNKNOWN, INVALID, UNKNOWN], [UNKNOWN, UNKNOWN, UNKNOWN],
-        ]  # fmt: skip
+            [UNKNOWN, INVALID, UNKNOWN],
+            [UNKNOWN, UNKNOWN, UNKNOWN],
+        ]
 
 
 async def test_a_topic_named_several_times_has_one_entry_in_list_offsets_and_delete_records(data_dir: Path) -> None:
@@ -188,18 +193,24 @@ async def test_a_topic_named_several_times_has_one_entry_in_list_offsets_and_del
             ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -2), ListOffsetsPartition(1, -1, -1)]),
         ])  # fmt: skip
         topics = client.ask(listed, 7).topics
-        assert [(topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics] == [
-            (TOPIC, [(0, Code.INVALID_REQUEST), (1, 0)]), ("other", [(0, 0)]),
-        ]  # fmt: skip
+        assert [
+            (topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics
+        ] == [
+            (TOPIC, [(0, Code.INVALID_REQUEST), (1, 0)]),
+            ("other", [(0, 0)]),
+        ]
         deleted = DeleteRecordsRequest([
             DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 0)]),
             DeleteRecordsTopic("other", [DeleteRecordsPartition(0, 0)]),
             DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 5), DeleteRecordsPartition(1, 0)]),
         ], 1_000)  # fmt: skip
         topics = client.ask(deleted, 2).topics
-        assert [(topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics] == [
-            (TOPIC, [(0, Code.OFFSET_OUT_OF_RANGE), (1, 0)]), ("other", [(0, 0)]),
-        ]  # fmt: skip
+        assert [
+            (topic.name, [(part.partition_index, part.error_code) for part in topic.partitions]) for topic in topics
+        ] == [
+            (TOPIC, [(0, Code.OFFSET_OUT_OF_RANGE), (1, 0)]),
+            ("other", [(0, 0)]),
+        ]
 
 
 @pytest.mark.parametrize(

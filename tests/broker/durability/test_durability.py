@@ -397,9 +397,13 @@ async def test_a_topic_deleted_while_its_produce_waits_for_a_sync_gets_no_record
             client.answers()
         producer_id, epoch = owner_of(client, disk)
         data = build_batch(
-            [(None, bytes(size))], START_MS, attributes=TRANSACTIONAL, producer_id=producer_id,
-            producer_epoch=epoch, base_sequence=0,
-        )  # fmt: skip
+            [(None, bytes(size))],
+            START_MS,
+            attributes=TRANSACTIONAL,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+        )
         folder = rig.log(TOPIC, 0).folder
         client.feed(frame(produce(bytes(data), TXN), 12))
         while not disk.requests:

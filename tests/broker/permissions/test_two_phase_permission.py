@@ -11,10 +11,10 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.rig import running_rig
 
-Asked = tuple[Principal, Operation, Resource, str]
+Question = tuple[Principal, Operation, Resource, str]
 
 
-class Somebody:
+class FakeClient:
     principal = ANONYMOUS
     host = "127.0.0.1"
 
@@ -23,7 +23,7 @@ class OnlyAlice:
     """Lets one user do everything, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.requests: list[Asked] = []
+        self.requests: list[Question] = []
 
     checks_every_request = False
 
@@ -58,6 +58,6 @@ def test_only_two_phase_commit_is_denied_and_only_to_the_ids_of_the_property(
 ) -> None:
     authorizer = ConfiguredAuthorizer(BrokerConfig({"stuntbroker.deny.two.phase.commit": "pay-*, ship"}))
 
-    allowed = authorizer.allows(Somebody(), operation, Resource.TRANSACTIONAL_ID, name)
+    allowed = authorizer.allows(FakeClient(), operation, Resource.TRANSACTIONAL_ID, name)
 
     assert allowed == (operation is not Operation.TWO_PHASE_COMMIT or not is_denied)

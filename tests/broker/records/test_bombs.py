@@ -29,7 +29,7 @@ from tests.kit.bystander import Bystander
 from tests.kit.logs import log_config
 from tests.kit.rig import KEYS, START_MS, Client, decode, frame, running_rig, turn
 
-OK, TOO_LARGE, AGAIN = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS
+OK, TOO_LARGE, RETRY = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MIB: Final = 1 << 20
 PARTITIONS: Final = 100
@@ -180,7 +180,7 @@ async def test_no_produce_costs_more_than_its_read_budget(kind: str, what: str, 
             assert len(errors) == len(parts)
             if kind == "compacted" and UNREAD[what] is not ...:
                 assert set(errors[:1]) == {TOO_LARGE}
-                assert set(errors[1:]) <= {AGAIN, TOO_LARGE}
+                assert set(errors[1:]) <= {RETRY, TOO_LARGE}
             assert all(len(answer.record_errors) <= FAULTS_MAX for answer in answers)
             bystander.work()
         peak = tracemalloc.get_traced_memory()[1]
@@ -209,7 +209,7 @@ async def test_a_batch_beyond_the_read_budget_of_its_request_is_accepted_on_a_re
         rounds = 0
         while left:
             answers = produce(client, "t", left)
-            assert {answer.error_code for answer in answers} <= {OK, AGAIN}
+            assert {answer.error_code for answer in answers} <= {OK, RETRY}
             assert answers[0].error_code == OK
             left = {answer.index: left[answer.index] for answer in answers if answer.error_code}
             rounds += 1
@@ -240,7 +240,7 @@ async def test_a_batch_of_one_megabyte_is_within_the_read_budget(data_dir: Path)
         config = log_config(compact=True, delete=False)
         assert check_content(batch, read_header(batch), config, START_MS, left).error is OK
         assert left.steps <= STEPS_MAX - 100_000
-        assert check_content(batch, read_header(batch), config, START_MS, left).error is AGAIN
+        assert check_content(batch, read_header(batch), config, START_MS, left).error is RETRY
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

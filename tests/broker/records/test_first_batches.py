@@ -29,10 +29,14 @@ def produce(
     """Sends one record and returns the error code."""
     data = bytes(
         build_batch(
-            [(b"k", b"v")], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            [(b"k", b"v")],
+            START_MS,
+            producer_id=owner[0],
+            producer_epoch=owner[1],
+            base_sequence=sequence,
             attributes=attributes,
         )
-    )  # fmt: skip
+    )
     request = ProduceRequest(
         TXN, acks, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
     )

@@ -98,11 +98,14 @@ def some_batch(random: Random, owner: Owner, where: tuple[str, int], now_ms: int
     records = [(random.choice((b"k", b"k", None)), b"v" * random.choice((1, 9, 100)))] * count
     batch = bytearray(
         build_batch(
-            records, now_ms + random.choice((0,) * 30 + (10**9,)), attributes=attributes,
-            producer_id=owner.producer_id + random.choice((0,) * 50 + (1,)), producer_epoch=max(epoch, 0),
+            records,
+            now_ms + random.choice((0,) * 30 + (10**9,)),
+            attributes=attributes,
+            producer_id=owner.producer_id + random.choice((0,) * 50 + (1,)),
+            producer_epoch=max(epoch, 0),
             base_sequence=max(sequence, 0),
         )
-    )  # fmt: skip
+    )
     if not random.randrange(40):
         batch[random.randrange(len(batch))] ^= 1
     return bytes(batch)
@@ -213,12 +216,21 @@ async def test_a_duplicate_first_batch_is_unresolved_when_another_batch_of_its_r
 
         def produce(*sequences: int) -> list[int]:
             parts = [
-                PartitionProduceData(index, bytes(build_batch(
-                    [(None, b"v")], rig.clock.ms, attributes=0x10, producer_id=owner.producer_id,
-                    producer_epoch=owner.producer_epoch, base_sequence=sequence,
-                )))
+                PartitionProduceData(
+                    index,
+                    bytes(
+                        build_batch(
+                            [(None, b"v")],
+                            rig.clock.ms,
+                            attributes=0x10,
+                            producer_id=owner.producer_id,
+                            producer_epoch=owner.producer_epoch,
+                            base_sequence=sequence,
+                        )
+                    ),
+                )
                 for index, sequence in enumerate(sequences)
-            ]  # fmt: skip
+            ]
             twin.send("b", ProduceRequest("b", -1, 1_000, [TopicProduceData("plain", partition_data=parts)]), 12)
             answer = decode(twin.answers("b")[0], 0, 12)
             return [part.error_code for part in answer.responses[0].partition_responses]

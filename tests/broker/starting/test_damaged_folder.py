@@ -128,7 +128,7 @@ def remove(path: Path, rnd: random.Random) -> None:
 DAMAGES: list[Callable[[Path, random.Random], None]] = [flip, flip, flip, cut, empty, overwrite, into_folder, remove]
 
 
-def told_apart(path: Path, damage: Callable[..., None]) -> bool:
+def is_detected(path: Path, damage: Callable[..., None]) -> bool:
     """Whether this damage can be told from a change that somebody made; the others need only start or be refused."""
     if path.suffix == ".log":
         return False
@@ -186,7 +186,7 @@ async def test_a_damaged_folder_starts_with_the_right_data_or_is_refused(
         except StorageError as fault:
             assert str(folder) in str(fault) and "\n" not in str(fault), (what, str(fault))
             continue
-        if told_apart(path, damage):
+        if is_detected(path, damage):
             assert actual == whole[clean], what
         elif damage in (cut, empty) and path.name == JOURNAL:
             assert actual["topics"] == whole[clean]["topics"] or events & CANNOT_TELL, what

@@ -24,9 +24,12 @@ def image(*changes: dict[str, Any]) -> Image:
 
 def test_the_image_has_the_state_of_topics_after_the_last_change() -> None:
     actual = image(
-        create(configs={"retention.ms": "5"}), create("b", B), {"partitions": "a", "count": 7},
-        {"configs": "a", "set": {"retention.ms": "6"}}, {"delete": "b"},
-    )  # fmt: skip
+        create(configs={"retention.ms": "5"}),
+        create("b", B),
+        {"partitions": "a", "count": 7},
+        {"configs": "a", "set": {"retention.ms": "6"}},
+        {"delete": "b"},
+    )
     assert actual.topics == {"a": TopicImage(bytes.fromhex(A), 7, {"retention.ms": "6"})}
     assert actual.deleted == {"b": Deleted({bytes.fromhex(B)}, 2)}
 
@@ -50,9 +53,12 @@ def test_deletions_of_one_topic_name_are_read_in_linear_time() -> None:
 
 def test_the_image_has_the_last_value_of_changes_that_are_not_about_topics() -> None:
     actual = image(
-        {"producer_ids_below": 1_000}, {"transaction_version": 1, "features_epoch": 2}, {"producer_ids_below": 2_000},
-        {"transaction_version": 0, "features_epoch": 3}, {"producer_ids_below": 2_000},
-    )  # fmt: skip
+        {"producer_ids_below": 1_000},
+        {"transaction_version": 1, "features_epoch": 2},
+        {"producer_ids_below": 2_000},
+        {"transaction_version": 0, "features_epoch": 3},
+        {"producer_ids_below": 2_000},
+    )
     assert actual.others == {"producer_ids_below": 2_000, "transaction_version": 0, "features_epoch": 3}
     assert image().others == {}
 

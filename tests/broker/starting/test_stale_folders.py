@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.configuration.config import BrokerConfig
+from stuntbroker.broker.connections.listener import listeners_of
 from stuntbroker.broker.random_source import SeededRandomSource
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.stale_folders import remove_stale_folders
@@ -111,7 +112,9 @@ async def test_a_broker_on_a_disk_in_memory_has_its_temporary_folder_there(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     disk = MemoryDisk()
-    broker = Broker(BrokerConfig({}), disk=disk, random_source=SeededRandomSource(1))
+    config = BrokerConfig({})
+    broker = Broker(config, disk=disk, random_source=SeededRandomSource(1), listeners=listeners_of(config, port=0))
+    await broker.start()
     (folder,) = disk.names_in(str(tmp_path))
     assert folder == Path(broker.data_dir.path).name
     await broker.stop()

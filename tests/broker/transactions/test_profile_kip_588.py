@@ -64,9 +64,11 @@ def add_partitions(client: Client, owner: Pair, version: int, topic: str = "othe
     where = [AddPartitionsToTxnTopic(topic, [0])]
     if version < 4:
         request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=TXN, v3_and_below_producer_id=owner[0], v3_and_below_producer_epoch=owner[1],
+            v3_and_below_transactional_id=TXN,
+            v3_and_below_producer_id=owner[0],
+            v3_and_below_producer_epoch=owner[1],
             v3_and_below_topics=where,
-        )  # fmt: skip
+        )
         (actual,) = client.ask(request, version).results_by_topic_v3_and_below
     else:
         request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(TXN, *owner, verify, where)])
@@ -242,9 +244,9 @@ async def test_a_broker_that_left_the_profile_answers_a_timed_out_producer_as_in
     transaction_version: int, end_version: int, data_dir: Path
 ) -> None:
     """Also when the producer came before the profile did."""
-    told_by: dict[str, list[int]] = {}
+    codes_by: dict[str, list[int]] = {}
     for way in (("kafka", "kafka"), ("kafka", "kip-588"), ("kip-588", "kip-588")):
-        codes = told_by.setdefault("-".join(way), [])
+        codes = codes_by.setdefault("-".join(way), [])
         for step, commit in enumerate((True, False, None)):
             folder = data_dir / "-".join(way) / str(step)
             async with running_rig(folder, properties(transaction_version, way[0])) as rig:
@@ -262,7 +264,7 @@ async def test_a_broker_that_left_the_profile_answers_a_timed_out_producer_as_in
                     answer = end(client, TXN, owner, commit, version=end_version)
                 codes.append(answer.error_code)
 
-    assert told_by["kafka-kip-588"] == told_by["kip-588-kip-588"] == told_by["kafka-kafka"]
+    assert codes_by["kafka-kip-588"] == codes_by["kip-588-kip-588"] == codes_by["kafka-kafka"]
 
 
 TWO_LISTENERS = {
@@ -293,10 +295,13 @@ async def test_listeners_with_different_profiles_use_their_own_codes_for_one_tra
         assert end(drafted, TXN, owner, True, version=1).error_code == UNKNOWN_ID
 
 
-@pytest.mark.parametrize(("value", "reason"), [
-    ("kip-589", "stuntbroker.profile: 'kip-589': 'kip-589' is none of kafka, kip-588, kip-447-draft"),
-    ("NOWHERE:kip-588", "stuntbroker.profile: 'NOWHERE:kip-588': listeners has no NOWHERE"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("kip-589", "stuntbroker.profile: 'kip-589': 'kip-589' is none of kafka, kip-588, kip-447-draft"),
+        ("NOWHERE:kip-588", "stuntbroker.profile: 'NOWHERE:kip-588': listeners has no NOWHERE"),
+    ],
+)
 async def test_a_profile_or_a_listener_that_is_not_known_is_refused(value: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         async with running_rig(None, {"stuntbroker.profile": value}):

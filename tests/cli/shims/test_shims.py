@@ -172,8 +172,12 @@ def our_own(words: list[str], bootstrap: str) -> Result:
     """Exit status and standard output of ours, as a process."""
     done = subprocess.run(
         [sys.executable, "-m", "stuntbroker", f"{words[0]}.sh", *with_bootstrap(words, bootstrap)],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     return done.returncode, done.stdout + done.stderr if not done.stdout else done.stdout
 
 

@@ -102,8 +102,9 @@ def test_kafka_transactions_prints_the_same_of_ours_as_of_kafka(ours: str, kafka
     assert of_ours == of_kafka
     # And it is the story that was meant.
     assert {name: status for name, (status, _) in of_kafka.items() if status} == {
-        "describe nobody": 1, "abort of nothing": 1,
-    }  # fmt: skip
+        "describe nobody": 1,
+        "abort of nothing": 1,
+    }
     rows = {name: table[1:] for name, (_, table) in of_kafka.items()}
     assert [row[3] for row in rows["list"]] == ["Empty", "CompleteCommit", "Empty", "Empty", "Ongoing"]
     assert [(row[1], row[5]) for row in rows["find-hanging"]] == [("1", "3"), ("2", "0")]

@@ -153,8 +153,9 @@ def test_commands_printed_by_find_hanging_abort_the_hanging_transactions(hand: H
 
     actual = shell.json(f"find-hanging --topic {own}")["hanging"]
     assert [(each["partition"], each["producer_id"], each["start_offset"]) for each in actual] == [
-        (1, known.producer_id, known_offset), (2, unknown.producer_id, unknown_offset),
-    ]  # fmt: skip
+        (1, known.producer_id, known_offset),
+        (2, unknown.producer_id, unknown_offset),
+    ]
     assert all(each["idle_ms"] >= OLD_MS and each["coordinator_epoch"] == -1 for each in actual)
     for narrower in ("--partition 1", f"--partition 1 --broker-id {hand.node_id}"):
         assert shell.json(f"find-hanging --topic {own} {narrower}")["hanging"][0]["producer_id"] == known.producer_id

@@ -108,18 +108,21 @@ def test_only_a_running_transaction_has_a_duration_and_is_listed_by_it(what: str
 
 def test_a_table_is_aligned_and_a_line_per_row() -> None:
     assert table(("NAME", "N"), [("a", 100), ("longer", 2), ("", 3), ("a\nb", 4)]) == (
-        'NAME    N\n'
-        'a       100\n'
-        'longer  2\n'
-        '""      3\n'
-        'a\\nb    4\n'
-    )  # fmt: skip
+        'NAME    N\na       100\nlonger  2\n""      3\na\\nb    4\n'
+    )
 
 
 @pytest.mark.parametrize(
     "text, expected",
-    [("zahlung-ü", "zahlung-ü"), ("\x1b[2J", "\\x1b[2J"), ("a\tb", "a\\tb"), ("\u202ex", "\\u202ex"), ("", '""'), ("a b", "a b")],
-)  # fmt: skip
+    [
+        ("zahlung-ü", "zahlung-ü"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\tb", "a\\tb"),
+        ("\u202ex", "\\u202ex"),
+        ("", '""'),
+        ("a b", "a b"),
+    ],
+)
 def test_control_characters_in_names_are_escaped(text: str, expected: str) -> None:
     assert shown(text) == expected
 

@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from stuntbroker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 
-NOBODY = Address("127.0.0.1", 1)
+UNUSED_ADDRESS = Address("127.0.0.1", 1)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_retrying_replaces_a_broken_connection(broker: FakeBroker, cluster: Clus
 def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) -> None:
     """`stuntbroker wait` is for that. A wrong address is told at once."""
     with (
-        Cluster([NOBODY, Address("localhost", 1)], 10.0, clock.now_s, clock.sleep) as cluster,
+        Cluster([UNUSED_ADDRESS, Address("localhost", 1)], 10.0, clock.now_s, clock.sleep) as cluster,
         pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; cannot connect to localhost:1"),
     ):
         cluster.retrying(cluster.broker_ids)
@@ -135,7 +135,7 @@ def test_a_total_time_out_covers_all_operations_together(broker: FakeBroker, clo
 
 
 def test_retry_unreachable_waits_for_an_address_that_was_never_reached(broker: FakeBroker, clock: HandClock) -> None:
-    with Cluster([NOBODY], 10.0, clock.now_s, clock.sleep) as cluster:
+    with Cluster([UNUSED_ADDRESS], 10.0, clock.now_s, clock.sleep) as cluster:
         cluster.retry_unreachable = True
 
         with pytest.raises(TimedOut, match=r"127\.0\.0\.1:1: .*; given up after 10 s"):
@@ -145,13 +145,13 @@ def test_retry_unreachable_waits_for_an_address_that_was_never_reached(broker: F
     def comes_up(seconds: float) -> None:
         cluster.bootstrap = (broker.address,)
 
-    with Cluster([NOBODY], 10.0, clock.now_s, comes_up) as cluster:
+    with Cluster([UNUSED_ADDRESS], 10.0, clock.now_s, comes_up) as cluster:
         cluster.retry_unreachable = True
         assert cluster.retrying(cluster.broker_ids) == [1]
 
 
 def test_any_address_of_several_will_do(broker: FakeBroker) -> None:
-    with Cluster([NOBODY, broker.address], 10.0) as cluster:
+    with Cluster([UNUSED_ADDRESS, broker.address], 10.0) as cluster:
         assert cluster.retrying(cluster.broker_ids) == [1]
 
 
@@ -159,7 +159,9 @@ def test_an_unreachable_broker_is_reported_with_its_id_and_advertised_address(
     broker: FakeBroker, cluster: Cluster
 ) -> None:
     """The classic mistake with containers: the address that is advertised means nothing outside."""
-    broker.handlers[METADATA] = lambda request, version: MetadataResponse(0, [MetadataResponseBroker(5, *NOBODY)])
+    broker.handlers[METADATA] = lambda request, version: MetadataResponse(
+        0, [MetadataResponseBroker(5, *UNUSED_ADDRESS)]
+    )
     with pytest.raises(TimedOut, match=r"broker 5 is known to the cluster as 127\.0\.0\.1:1: cannot connect"):
         cluster.retrying(lambda: cluster.version(5, METADATA))
 

@@ -113,9 +113,12 @@ def alter_partition_reassignments(side: Side) -> None:
                         for name, partitions in topics
                     ]
                     reply = side.quiet(
-                        "AlterPartitionReassignments", version,
-                        timeout_ms=timeout_ms, allow_replication_factor_change=allow, topics=request,
-                    )  # fmt: skip
+                        "AlterPartitionReassignments",
+                        version,
+                        timeout_ms=timeout_ms,
+                        allow_replication_factor_change=allow,
+                        topics=request,
+                    )
                     side.note(f"v{version} {allow} in {timeout_ms} ms: {note}", [
                         str(reply.allow_replication_factor_change), str(reply.error_code), str(reply.error_message),
                         *([each.name, *([p.partition_index, p.error_code, p.error_message] for p in each.partitions)]
@@ -261,12 +264,18 @@ def client_quotas_that_are_described(side: Side) -> None:
     for version in (0, 1):
         quotas.alter(
             "set",
-            ([any_user], [(PRODUCE, 1.0)]), ([client], [(PERCENTAGE, 50.5)]), ([any_client], [(PERCENTAGE, 60.0)]),
-            ([alice, client], [(PRODUCE, 3.0), (CONSUME, 4.0)]), ([alice, any_client], [(PRODUCE, 4.0)]),
-            ([any_client, any_user], [(PRODUCE, 5.0)]), ([any_user, client], [(MUTATIONS, 5.5)]), ([bob], [(MUTATIONS, 1.0)]),
-            ([("ip", "10.0.0.1")], [(CONNECTIONS, 7.0)]), ([any_ip], [(CONNECTIONS, 8.0)]),
+            ([any_user], [(PRODUCE, 1.0)]),
+            ([client], [(PERCENTAGE, 50.5)]),
+            ([any_client], [(PERCENTAGE, 60.0)]),
+            ([alice, client], [(PRODUCE, 3.0), (CONSUME, 4.0)]),
+            ([alice, any_client], [(PRODUCE, 4.0)]),
+            ([any_client, any_user], [(PRODUCE, 5.0)]),
+            ([any_user, client], [(MUTATIONS, 5.5)]),
+            ([bob], [(MUTATIONS, 1.0)]),
+            ([("ip", "10.0.0.1")], [(CONNECTIONS, 7.0)]),
+            ([any_ip], [(CONNECTIONS, 8.0)]),
             version=version,
-        )  # fmt: skip
+        )
         for strict in (False, True):
             quotas.describe("all", strict=strict, version=version)
             for kind, name in names.items():

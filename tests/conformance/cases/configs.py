@@ -30,14 +30,19 @@ def describe_configs_of_a_topic(side: Side) -> None:
             resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}],
         )
         side.ask(
-            "DescribeConfigs", version, "synonyms",
-            resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}], include_synonyms=True,
-        )  # fmt: skip
+            "DescribeConfigs",
+            version,
+            "synonyms",
+            resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}],
+            include_synonyms=True,
+        )
         side.ask(
-            "DescribeConfigs", version, "documentation",
+            "DescribeConfigs",
+            version,
+            "documentation",
             resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}],
             include_documentation=True,
-        )  # fmt: skip
+        )
 
 
 def describe_configs_by_key(side: Side) -> None:

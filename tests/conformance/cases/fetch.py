@@ -254,10 +254,14 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
             note: str, session: int, epoch: int, *names: str, gone: tuple[str, ...] = (), version: int = version
         ) -> Any:
             return side.ask(
-                "Fetch", version, note, session_id=session, session_epoch=epoch,
+                "Fetch",
+                version,
+                note,
+                session_id=session,
+                session_epoch=epoch,
                 topics=[{"topic": n, "topic_id": ids.get(n, UNKNOWN_ID), "partitions": [_part(0)]} for n in names],
                 forgotten_topics_data=[{"topic": n, "topic_id": ids[n], "partitions": [0]} for n in gone],
-            )  # fmt: skip
+            )
 
         number = ask("one", 0, 0, each).session_id
         ask("two more", number, 1, two)

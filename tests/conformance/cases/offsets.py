@@ -18,10 +18,14 @@ def list_offsets(side: Side) -> None:
     topic, empty = side.topic("t"), side.topic("e")
     deltas = [record(at, time_delta=delta) for at, delta in enumerate((0, 50, 20, 60, 10))]
     _fill(
-        side, topic, some(2, base_timestamp=T0 + 100), batch(deltas, base_timestamp=T0 + 200, max_timestamp=T0 + 260),
-        batch(deltas, base_timestamp=T0 + 150, max_timestamp=T0 + 210, attributes=GZIP), some(1, base_timestamp=-1),
+        side,
+        topic,
+        some(2, base_timestamp=T0 + 100),
+        batch(deltas, base_timestamp=T0 + 200, max_timestamp=T0 + 260),
+        batch(deltas, base_timestamp=T0 + 150, max_timestamp=T0 + 210, attributes=GZIP),
+        some(1, base_timestamp=-1),
         some(1, base_timestamp=T0 + 260),
-    )  # fmt: skip
+    )
     for version in range(1, 12):
         for name in (topic, empty):
             for stamp in (

@@ -8,7 +8,7 @@ from tests.conformance.batches import TRANSACTIONAL, some
 from tests.conformance.side import BUSY, Side
 
 MINUTE_MS: Final = 60_000
-NOBODY: Final = 5_000_099
+UNKNOWN_ID: Final = 5_000_099
 
 
 def _init(side: Side, name: str | None, version: int, note: str = "", timeout: int = MINUTE_MS, **more: Any) -> Any:
@@ -21,9 +21,15 @@ def _add(side: Side, name: str, pid: int, epoch: int, version: int, note: str, *
     topics = [{"name": topic, "partitions": parts} for topic, parts in where]
     if version < 4:
         return side.ask(
-            "AddPartitionsToTxn", version, note, retry=BUSY, v3_and_below_transactional_id=name, v3_and_below_producer_id=pid,
-            v3_and_below_producer_epoch=epoch, v3_and_below_topics=topics,
-        )  # fmt: skip
+            "AddPartitionsToTxn",
+            version,
+            note,
+            retry=BUSY,
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=pid,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
     each = {"transactional_id": name, "producer_id": pid, "producer_epoch": epoch, "topics": topics}
     return side.ask("AddPartitionsToTxn", version, note, retry=BUSY, transactions=[each])
 
@@ -64,8 +70,10 @@ def _describe(side: Side, note: str, *names: str) -> None:
     """Wait until the transactions are complete, which Kafka does after replying to EndTxn; then describe them."""
     side.until(
         lambda r: not any(s.transaction_state.startswith("Prepare") for s in r.transaction_states),
-        "DescribeTransactions", 0, transactional_ids=list(names),
-    )  # fmt: skip
+        "DescribeTransactions",
+        0,
+        transactional_ids=list(names),
+    )
     side.ask("DescribeTransactions", 0, note, transactional_ids=list(names))
 
 
@@ -102,7 +110,7 @@ def init_producer_id(side: Side) -> None:
             _init(side, name, version, "epoch now", producer_id=pid, producer_epoch=epoch + 1)
             _init(side, name, version, "retry of that", producer_id=pid, producer_epoch=epoch + 1)
             _init(side, name, version, "epoch to come", producer_id=pid, producer_epoch=epoch + 9)
-            _init(side, name, version, "another producer", producer_id=NOBODY, producer_epoch=0)
+            _init(side, name, version, "another producer", producer_id=UNKNOWN_ID, producer_epoch=0)
             _init(side, name, version, "epoch without producer", producer_id=-1, producer_epoch=0)
             _init(side, name, version, "producer without epoch", producer_id=pid, producer_epoch=-1)
             _init(side, name, version, "producer -2", producer_id=-2, producer_epoch=0)
@@ -134,7 +142,7 @@ def transactions_of_version_one(side: Side) -> None:
         for who, at, note in (
             (pid, epoch - 1, "epoch before"),
             (pid, epoch + 1, "epoch to come"),
-            (NOBODY, epoch, "another producer"),
+            (UNKNOWN_ID, epoch, "another producer"),
             (pid, -1, "no epoch"),
         ):
             _end(side, name, who, at, version, note)
@@ -187,7 +195,7 @@ def transactions_of_version_two(side: Side) -> None:
         put(epoch, 1, "two")
         put(epoch, 3, "gap")
         put(epoch - 1, 0, "epoch before")
-        put(epoch, 2, "another producer", NOBODY)
+        put(epoch, 2, "another producer", UNKNOWN_ID)
         put(epoch, 2, "another id", own=name + "-other")
         put(epoch, 3, "no id", own=None)
         put(epoch + 1, 0, "epoch to come")
@@ -259,7 +267,7 @@ def add_partitions_at_every_version(side: Side) -> None:
         )
         ask("verify, old epoch", {**item, "verify_only": True, "producer_epoch": epoch - 1})
         ask("verify, new epoch", {**item, "verify_only": True, "producer_epoch": epoch + 1})
-        ask("verify, another producer", {**item, "verify_only": True, "producer_id": NOBODY})
+        ask("verify, another producer", {**item, "verify_only": True, "producer_id": UNKNOWN_ID})
         ask("twice", item, item)
         restarted = {**item, "topics": [{"name": topic, "partitions": [0, 0, 1]}, {"name": topic, "partitions": [0]}]}
         absent = {**item, "topics": [{"name": topic, "partitions": [0, 0, 9, 9]}]}
@@ -277,7 +285,7 @@ def add_offsets(side: Side) -> None:
         for own, who, at, group, note in (
             (name, pid, epoch, "g", "right"), (name, pid, epoch, "g", "again"),
             (name, pid, epoch, "", "empty group"), (name, pid, epoch - 1, "g", "epoch before"),
-            (name, pid, epoch + 1, "g", "epoch to come"), (name, NOBODY, epoch, "g", "another producer"),
+            (name, pid, epoch + 1, "g", "epoch to come"), (name, UNKNOWN_ID, epoch, "g", "another producer"),
             ("", pid, epoch, "g", "empty id"),
             (side.name("none"), pid, epoch, "g", "unknown id"),
         ):  # fmt: skip
@@ -308,11 +316,19 @@ def commit_offsets(side: Side) -> None:
         pid, epoch = created.producer_id, created.producer_epoch
 
         def commit(
-            note: str, own: str = name, group: str = group, who: int = pid, at: int = epoch, offset: int = 5,
+            note: str,
+            own: str = name,
+            group: str = group,
+            who: int = pid,
+            at: int = epoch,
+            offset: int = 5,
             version: int = version,
-            where: tuple[str, int] = (topic, 0), metadata: str | None = "m", generation: int = -1, member: str = "",
+            where: tuple[str, int] = (topic, 0),
+            metadata: str | None = "m",
+            generation: int = -1,
+            member: str = "",
             instance: str | None = None,
-        ) -> Any:  # fmt: skip
+        ) -> Any:
             part = {"partition_index": where[1], "committed_offset": offset, "committed_metadata": metadata}
             more = (
                 {"generation_id_or_member_epoch": generation, "member_id": member, "group_instance_id": instance}
@@ -320,10 +336,17 @@ def commit_offsets(side: Side) -> None:
                 else {}
             )
             return side.ask(
-                "TxnOffsetCommit", version, note, retry={*BUSY, 14}, transactional_id=own, group_id=group,
-                producer_id=who, producer_epoch=at,
-                topics=[{"name": where[0], "partitions": [part]}], **more,
-            )  # fmt: skip
+                "TxnOffsetCommit",
+                version,
+                note,
+                retry={*BUSY, 14},
+                transactional_id=own,
+                group_id=group,
+                producer_id=who,
+                producer_epoch=at,
+                topics=[{"name": where[0], "partitions": [part]}],
+                **more,
+            )
 
         def fetch(note: str, group: str = group, at: int = 7, stable: bool = True) -> None:
             side.ask(
@@ -357,7 +380,7 @@ def commit_offsets(side: Side) -> None:
         commit("negative offset", offset=-5)
         commit("epoch before", at=epoch - 1)
         commit("epoch to come", at=epoch + 1)
-        commit("another producer", who=NOBODY)
+        commit("another producer", who=UNKNOWN_ID)
         commit("unknown id", own=side.name("none"))
         commit("empty group", group="")
         if version >= 3:
@@ -415,7 +438,7 @@ def tell_of_transactions(side: Side) -> None:
                 "producer_id_filters": [created.producer_id],
                 "state_filters": ["Ongoing", "Nonsense", "", "ongoing"],
             },
-            "nobody": {"producer_id_filters": [NOBODY]},
+            "nobody": {"producer_id_filters": [UNKNOWN_ID]},
             "young": {"producer_id_filters": [created.producer_id], "duration_filter": 0},
             "old": {"producer_id_filters": [created.producer_id], "duration_filter": 100_000},
             "duration -2": {"producer_id_filters": [created.producer_id], "duration_filter": -2},

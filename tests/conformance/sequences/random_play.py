@@ -18,7 +18,7 @@ from tests.conformance.shape import NEAR_MS
 from tests.conformance.side import BUSY, Side, errors_of
 from tests.conformance.wire import APIS_BY_NAME, Closed, header, request_body
 
-NOBODY: Final = 5_000_099
+UNKNOWN_ID: Final = 5_000_099
 LATEST_TIME: Final = -3
 """Special timestamp in ListOffsets: the record with the largest timestamp."""
 SEQUENCE_LAST: Final = 2**31 - 1
@@ -103,7 +103,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             case "none":
                 return -1, -1
             case "nobody":
-                return NOBODY, 0
+                return UNKNOWN_ID, 0
             case "old" if len(lives) > 1:
                 producer_id, epoch = lives[-2]
             case "other" if others := [
@@ -111,7 +111,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             ]:
                 producer_id, epoch = others[0][-1]
             case _:
-                producer_id, epoch = lives[-1] if lives else (NOBODY, 0)
+                producer_id, epoch = lives[-1] if lives else (UNKNOWN_ID, 0)
         return producer_id, min(epoch + shift, 32_767)
 
     def transactional_id(self, who: str, meant: str = "own") -> str | None:
@@ -130,8 +130,10 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         if transactional_id:
             self.side.until(
                 lambda r: r.transaction_states[0].transaction_state not in UNFINISHED,
-                "DescribeTransactions", 0, transactional_ids=[transactional_id],
-            )  # fmt: skip
+                "DescribeTransactions",
+                0,
+                transactional_ids=[transactional_id],
+            )
 
     # --- transactions
 
@@ -167,9 +169,14 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[each])
             return
         self.ask(
-            "AddPartitionsToTxn", version, retry=BUSY, v3_and_below_transactional_id=own,
-            v3_and_below_producer_id=producer_id, v3_and_below_producer_epoch=at, v3_and_below_topics=topics,
-        )  # fmt: skip
+            "AddPartitionsToTxn",
+            version,
+            retry=BUSY,
+            v3_and_below_transactional_id=own,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=at,
+            v3_and_below_topics=topics,
+        )
 
     def verify(self, who: str, version: int, parts: Sequence[str], epoch: int = 0) -> None:
         producer_id, at = self.credentials(who, "own", epoch)
@@ -193,14 +200,29 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
     ) -> None:
         producer_id, at = self.credentials(who, cred, epoch)
         self.ask(
-            "AddOffsetsToTxn", version, retry=BUSY, transactional_id=self.transactional_id(who, txn) or "",
-            producer_id=producer_id, producer_epoch=at, group_id=self.side.name(group),
-        )  # fmt: skip
+            "AddOffsetsToTxn",
+            version,
+            retry=BUSY,
+            transactional_id=self.transactional_id(who, txn) or "",
+            producer_id=producer_id,
+            producer_epoch=at,
+            group_id=self.side.name(group),
+        )
 
     def commit_offsets(
-        self, who: str, version: int, group: str, parts: Sequence[str], offset: int = 0, cred: str = "own", epoch: int = 0,
-        txn: str = "own", member: str = "", generation: int | None = None, metadata: int = 2,
-    ) -> None:  # fmt: skip
+        self,
+        who: str,
+        version: int,
+        group: str,
+        parts: Sequence[str],
+        offset: int = 0,
+        cred: str = "own",
+        epoch: int = 0,
+        txn: str = "own",
+        member: str = "",
+        generation: int | None = None,
+        metadata: int = 2,
+    ) -> None:
         producer_id, at = self.credentials(who, cred, epoch)
         more: dict[str, Any] = {}
         if member and version >= 3:
@@ -208,14 +230,19 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             more = {"member_id": known, "generation_id_or_member_epoch": latest if generation is None else generation}
         part = {"committed_offset": offset, "committed_metadata": "m" * metadata}
         reply = self.ask(
-            "TxnOffsetCommit", version, retry=BUSY, transactional_id=self.transactional_id(who, txn) or "",
-            group_id=self.side.name(group), producer_id=producer_id, producer_epoch=at,
+            "TxnOffsetCommit",
+            version,
+            retry=BUSY,
+            transactional_id=self.transactional_id(who, txn) or "",
+            group_id=self.side.name(group),
+            producer_id=producer_id,
+            producer_epoch=at,
             topics=[
                 {"name": name, "partitions": [{"partition_index": index, **part} for index in indexes]}
                 for name, indexes in self.by_topic(parts)
             ],
             **more,
-        )  # fmt: skip
+        )
         if ErrorCode.OFFSET_METADATA_TOO_LARGE in errors_of(reply):
             self.show(group)
 
@@ -232,9 +259,14 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         producer_id, at = self.credentials(who, cred, epoch)
         own = self.transactional_id(who, txn)
         reply = self.ask(
-            "EndTxn", version, retry=BUSY, transactional_id=own or "", producer_id=producer_id, producer_epoch=at,
+            "EndTxn",
+            version,
+            retry=BUSY,
+            transactional_id=own or "",
+            producer_id=producer_id,
+            producer_epoch=at,
             committed=commit,
-        )  # fmt: skip
+        )
         self.settle(own)
         if version >= 5 and not reply.error_code and not forget and reply.producer_id >= 0:
             self.producer(who).becomes(reply.producer_id, reply.producer_epoch)
@@ -249,8 +281,10 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             self.put(who, 12, ["t0-0"])
         self.side.until(
             lambda r: r.transaction_states[0].transaction_state not in (*UNFINISHED, "Ongoing"),
-            "DescribeTransactions", 0, transactional_ids=[own],
-        )  # fmt: skip
+            "DescribeTransactions",
+            0,
+            transactional_ids=[own],
+        )
 
     def write_marker(
         self, who: str, version: int, part: str, commit: bool, epoch: int = 0, transaction_version: int = 0
@@ -266,10 +300,21 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
     # --- records
 
     def put(
-        self, who: str, version: int, parts: Sequence[str], count: int = 1, sequence: str = "next", cred: str = "own",
-        epoch: int = 0, txn: str = "own", plain: bool = False, control: bool = False, acks: int = -1, codec: int = 0,
+        self,
+        who: str,
+        version: int,
+        parts: Sequence[str],
+        count: int = 1,
+        sequence: str = "next",
+        cred: str = "own",
+        epoch: int = 0,
+        txn: str = "own",
+        plain: bool = False,
+        control: bool = False,
+        acks: int = -1,
+        codec: int = 0,
         forget: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         producer = self.producer(who)
         own = self.transactional_id(who, txn)
         is_owner = producer.transactional_id is not None and not plain
@@ -317,8 +362,9 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             return
         answered = {
             (topic.name or topic.topic_id, part.index): part.error_code
-            for topic in reply.responses for part in topic.partition_responses
-        }  # fmt: skip
+            for topic in reply.responses
+            for part in topic.partition_responses
+        }
         for part, first in began.items():
             ((name, (index,)),) = self.by_topic([part])
             named = self.topic(name, "Produce", version)
@@ -345,27 +391,39 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         self, version: int, parts: Sequence[str], isolation: int, offset: int | str = "start", limit: int = 1 << 20
     ) -> None:
         self.ask(
-            "Fetch", version, max_wait_ms=0, min_bytes=1, isolation_level=isolation,
+            "Fetch",
+            version,
+            max_wait_ms=0,
+            min_bytes=1,
+            isolation_level=isolation,
             topics=[
-                {**self.topic(name, "Fetch", version, "topic"), "partitions": [
-                    {
-                        "partition": index, "partition_max_bytes": limit,
-                        "fetch_offset": self.log_start(name, index) if offset == "start" else offset,
-                    } for index in indexes
-                ]}
+                {
+                    **self.topic(name, "Fetch", version, "topic"),
+                    "partitions": [
+                        {
+                            "partition": index,
+                            "partition_max_bytes": limit,
+                            "fetch_offset": self.log_start(name, index) if offset == "start" else offset,
+                        }
+                        for index in indexes
+                    ],
+                }
                 for _, name, indexes in self.by_label(parts)
             ],
-        )  # fmt: skip
+        )
 
     def list_offsets(self, version: int, parts: Sequence[str], isolation: int, timestamp: int | str) -> None:
         at = {"T0": T0, "T0+": T0 + 10 * (self.created // 2)}.get(timestamp, timestamp)  # type: ignore[arg-type]
         reply = self.side.quiet(
-            "ListOffsets", version, replica_id=-1, isolation_level=isolation,
+            "ListOffsets",
+            version,
+            replica_id=-1,
+            isolation_level=isolation,
             topics=[
                 {"name": name, "partitions": [{"partition_index": index, "timestamp": at} for index in indexes]}
                 for name, indexes in self.by_topic(parts)
             ],
-        )  # fmt: skip
+        )
         for part in (part for topic in reply.topics for part in topic.partitions):
             if timestamp == LATEST_TIME and part.timestamp > T0 + NEAR_MS:
                 part.offset = min(part.offset, 0)  # It is random which of the broker's own records is the latest.

@@ -52,9 +52,13 @@ class BrokerPlayer(BasePlayer):
         ((name, (index,)),) = self.by_topic([part])
         each = {"partition_index": index, "committed_offset": offset, "committed_metadata": "for a while"}
         reply = self.ask(
-            "OffsetCommit", version, group_id=self.side.name(group), generation_id_or_member_epoch=-1,
-            retention_time_ms=retention_ms, topics=[{"name": name, "partitions": [each]}],
-        )  # fmt: skip
+            "OffsetCommit",
+            version,
+            group_id=self.side.name(group),
+            generation_id_or_member_epoch=-1,
+            retention_time_ms=retention_ms,
+            topics=[{"name": name, "partitions": [each]}],
+        )
         if errors_of(reply) == {0}:
             self.retained.add((group, part))
 
@@ -116,8 +120,10 @@ def _are_silent(reply: Any, own: set[int]) -> bool:
     """Whether only producers with open transactions and, in the offsets topic, producers of other sequences are left."""
     return all(
         each.current_txn_start_offset >= 0 or (topic.name == OFFSETS and each.producer_id not in own)
-        for topic in reply.topics for part in topic.partitions for each in part.active_producers
-    )  # fmt: skip
+        for topic in reply.topics
+        for part in topic.partitions
+        for each in part.active_producers
+    )
 
 
 def _level(reply: Any) -> int:

@@ -72,9 +72,10 @@ class GroupPlayer(BasePlayer):
         labels = {each.id: name for name, each in self.members.items()}
         fields = self._member_fields(group, known, slip) | {
             "assignments": [
-                {"member_id": each, "assignment": f"{known.generation} for {labels.get(each)}".encode()} for each in known.others
+                {"member_id": each, "assignment": f"{known.generation} for {labels.get(each)}".encode()}
+                for each in known.others
             ],
-        }  # fmt: skip
+        }
         if version >= 3:
             fields["group_instance_id"] = instance
         if version >= 5:
@@ -163,9 +164,15 @@ class GroupPlayer(BasePlayer):
     # --- offsets
 
     def offset_commit(
-        self, group: str, version: int, parts: Sequence[str], offset: int, member: str = "", instance: str | None = None,
+        self,
+        group: str,
+        version: int,
+        parts: Sequence[str],
+        offset: int,
+        member: str = "",
+        instance: str | None = None,
         **slip: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         known, generation = self.membership(group, member) if member else ("", -1)
         fields = {
             "member_id": slip.get("id", known),
@@ -175,14 +182,18 @@ class GroupPlayer(BasePlayer):
             fields["group_instance_id"] = instance
         part = {"committed_offset": offset, "committed_metadata": "plain"}
         self.ask(
-            "OffsetCommit", version, group_id=self.side.name(group), **fields,
+            "OffsetCommit",
+            version,
+            group_id=self.side.name(group),
+            **fields,
             topics=[
-                {**self.topic(name, "OffsetCommit", version), "partitions": [
-                    {"partition_index": index, **part} for index in indexes
-                ]}
+                {
+                    **self.topic(name, "OffsetCommit", version),
+                    "partitions": [{"partition_index": index, **part} for index in indexes],
+                }
                 for _, name, indexes in self.by_label(parts)
             ],
-        )  # fmt: skip
+        )
 
     def show(self, group: str) -> None:
         """Write another record to the group's partition, after which Kafka shows a group that a refused commit created."""
@@ -194,10 +205,14 @@ class GroupPlayer(BasePlayer):
         self.side.quiet("OffsetCommit", 8, group_id=beside, generation_id_or_member_epoch=-1, topics=topics)
 
     def offset_fetch(self, group: str, version: int, parts: Sequence[str] | None, stable: bool) -> None:
-        topics = None if parts is None else [
-            {**self.topic(name, "OffsetFetch", version), "partition_indexes": indexes}
-            for _, name, indexes in self.by_label(parts)
-        ]  # fmt: skip
+        topics = (
+            None
+            if parts is None
+            else [
+                {**self.topic(name, "OffsetFetch", version), "partition_indexes": indexes}
+                for _, name, indexes in self.by_label(parts)
+            ]
+        )
         more = {"require_stable": stable} if version >= 7 else {}
         if version >= 8:
             self.ask("OffsetFetch", version, groups=[{"group_id": self.side.name(group), "topics": topics}], **more)

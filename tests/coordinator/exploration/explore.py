@@ -59,7 +59,7 @@ def explore_faults() -> bool:
                 if explore(*scene).broken:
                     finders.append(name)
         whole = whole and bool(finders)
-        say(f"{seed.__name__}: {'all' if len(finders) == len(SCENES) else '; '.join(finders) or 'NOBODY'}")
+        say(f"{seed.__name__}: {'all' if len(finders) == len(SCENES) else '; '.join(finders) or 'nothing'}")
     return whole
 
 

@@ -17,7 +17,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 BOTH = (0, 1)
 TRY_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS,)
-STALE, AGAIN, ERROR = "stale", "again", "error"
+STALE, RETRY, ERROR = "stale", "again", "error"
 
 
 class VerifyAll(NamedTuple):
@@ -76,7 +76,7 @@ def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
     request = client.enlisting
     assert request is not None
     bad = request.bad + tuple(
-        (index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error
+        (index, RETRY if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error
     )
     good = [index for index in client.left if index not in dict(bad)]
     if has_lapsed(world, at, [index for index in good if index not in request.to_add]):
@@ -105,8 +105,8 @@ def write_batch(rules: Rules, world: World, at: int, bad: tuple[tuple[int, str],
 def settled(world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
     """The client hears how its batches fared; what was refused for now it sends again."""
     client, kinds = world.clients[at], {kind for _, kind in bad}
-    restarted = tuple(sorted(index for index, kind in bad if kind == AGAIN))
-    world = with_client(world, at, acking=False, enlisting=None, left=restarted if kinds == {AGAIN} else ())
+    restarted = tuple(sorted(index for index, kind in bad if kind == RETRY))
+    world = with_client(world, at, acking=False, enlisting=None, left=restarted if kinds == {RETRY} else ())
     if STALE in kinds:
         return gives_up(world, at)
     if ERROR in kinds:

@@ -76,12 +76,17 @@ def decides(world: World, at: int) -> Iterator[tuple[str, World]]:
     for commit in choices:
         step = "commit" if commit else "abort"
         deeds = frozenset(deed for deed, pair in world.prepared if pair == client.ending)
-        yield f"{client.name} {step}s in its database", with_client(
-            world._replace(
-                store=world.store | {(client.ending, commit)}, wanted=world.wanted | deeds if commit else world.wanted
+        yield (
+            f"{client.name} {step}s in its database",
+            with_client(
+                world._replace(
+                    store=world.store | {(client.ending, commit)},
+                    wanted=world.wanted | deeds if commit else world.wanted,
+                ),
+                at,
+                step=step,
             ),
-            at, step=step,
-        )  # fmt: skip
+        )
 
 
 def begin(client: Client) -> str:

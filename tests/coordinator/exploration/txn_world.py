@@ -17,7 +17,7 @@ PARTITIONS: tuple[TopicPartition, ...] = (("p", 0), ("p", 1))
 COMMIT, ABORT = True, False
 Deed = tuple[str, int]
 """A transaction as its producer sees it: name of the producer, number."""
-NOBODY: frozenset[Deed] = frozenset()
+NO_DEEDS: frozenset[Deed] = frozenset()
 Pair = tuple[int, int]
 """Producer id and epoch."""
 NO_PAIR: Pair = (-1, -1)
@@ -89,7 +89,7 @@ class Log(NamedTuple):
     def wrote(self, pair: Pair, deed: Deed) -> Log:
         producer_id, epoch = pair
         held = dict(self.open)
-        held[producer_id] = held.get(producer_id, NOBODY) | {deed}
+        held[producer_id] = held.get(producer_id, NO_DEEDS) | {deed}
         epochs = {**dict(self.epochs), producer_id: epoch}
         return self._replace(epochs=tuple(sorted(epochs.items())), open=tuple(sorted(held.items())))
 
@@ -102,12 +102,14 @@ class Log(NamedTuple):
             return self
         commit = txn.phase is Phase.PREPARE_COMMIT
         held = dict(self.open)
-        ended = frozenset((deed, commit) for deed in held.pop(txn.producer_id, NOBODY))
+        ended = frozenset((deed, commit) for deed in held.pop(txn.producer_id, NO_DEEDS))
         epochs = {**dict(self.epochs), txn.producer_id: txn.producer_epoch}
         return Log(
-            tuple(sorted(epochs.items())), tuple(sorted(held.items())), self.sealed - {txn.producer_id},
+            tuple(sorted(epochs.items())),
+            tuple(sorted(held.items())),
+            self.sealed - {txn.producer_id},
             self.outcomes | ended,
-        )  # fmt: skip
+        )
 
 
 class Mark(NamedTuple):
@@ -156,17 +158,17 @@ class World(NamedTuple):
     disk: Any = None
     """A `txn_power.Disk`, under `Rules.power`."""
     # --- what was promised
-    wanted: frozenset[Deed] = NOBODY
+    wanted: frozenset[Deed] = NO_DEEDS
     """Of which a commit was asked, or decided."""
-    committed: frozenset[Deed] = NOBODY
+    committed: frozenset[Deed] = NO_DEEDS
     """Of which a commit was answered."""
-    aborted: frozenset[Deed] = NOBODY
+    aborted: frozenset[Deed] = NO_DEEDS
     """Which must never be committed: an abort was answered, or the commit refused."""
     prepared: frozenset[tuple[Deed, Pair]] = frozenset()
     """Two-phase transactions whose records are all acknowledged, and the pair that they are known by."""
     store: frozenset[tuple[Pair, bool]] = frozenset()
     """The database of the two-phase producers: what was decided, once for each prepared transaction."""
-    forced: frozenset[Deed] = NOBODY
+    forced: frozenset[Deed] = NO_DEEDS
     """Which an admin, or their owner, may have aborted without a decision."""
     handed: frozenset[Pair] = frozenset()
     """Pairs that a producer was told to go on with."""
@@ -175,7 +177,7 @@ class World(NamedTuple):
     owner: int = -1
     """The client that got the id last."""
     contested: bool = False
-    """Somebody else may have taken the id from its owner."""
+    """Another client may have taken the id from its owner."""
     broken: str = ""
     """A promise that the last step broke."""
 

@@ -34,24 +34,28 @@ def fences(epoch: int, last: int, **changes: Any) -> Any:
 
 
 SPARED: dict[str, Any] = {"next_producer_id": SPARE, "allocated_producer_id": True}
-LATE = ("after", "years after")
+PAST = ("after", "years after")
 TIME_OUT_ROWS = [
     # phase       stored   moment                     TV      limited
     (NOT_ONGOING, ALL,     ALL,                       ALL,    ALL,   NOTHING),
     (P.ONGOING,   ALL,     ("too early", "deadline"), ALL,    ALL,   NOTHING),
-    (P.ONGOING,   ALL,     LATE,                      ALL,    False, NOTHING),  # Two-phase (KIP-939).
-    (P.ONGOING,   "plain", LATE,                      (0, 1), True,  fences(6, -1)),
-    (P.ONGOING,   "plain", LATE,                      2,      True,  fences(6, 5)),  # The owner may claim it (KIP-890).
-    (P.ONGOING,   "last",  LATE,                      (0, 1), True,  fences(32_767, -1)),
-    (P.ONGOING,   "last",  LATE,                      2,      True,  fences(32_767, 32_766, **SPARED)),
-    (P.ONGOING,   "fence", LATE,                      (0, 1), True,  fences(32_767, -1)),
-    (P.ONGOING,   "fence", LATE,                      2,      True,  fences(32_767, 32_767, **SPARED)),
+    (P.ONGOING,   ALL,     PAST,                      ALL,    False, NOTHING),  # Two-phase (KIP-939).
+    (P.ONGOING,   "plain", PAST,                      (0, 1), True,  fences(6, -1)),
+    (P.ONGOING,   "plain", PAST,                      2,      True,  fences(6, 5)),  # The owner may claim it (KIP-890).
+    (P.ONGOING,   "last",  PAST,                      (0, 1), True,  fences(32_767, -1)),
+    (P.ONGOING,   "last",  PAST,                      2,      True,  fences(32_767, 32_766, **SPARED)),
+    (P.ONGOING,   "fence", PAST,                      (0, 1), True,  fences(32_767, -1)),
+    (P.ONGOING,   "fence", PAST,                      2,      True,  fences(32_767, 32_767, **SPARED)),
 ]  # fmt: skip
 
 TIME_OUT = Table(
-    "TimeOut", TimeOut, (tuple(Phase), tuple(EPOCHS), tuple(MOMENTS), (0, 1, 2), (True, False)), TIME_OUT_ROWS,
-    ask_time_out, always_time_out,
-)  # fmt: skip
+    "TimeOut",
+    TimeOut,
+    (tuple(Phase), tuple(EPOCHS), tuple(MOMENTS), (0, 1, 2), (True, False)),
+    TIME_OUT_ROWS,
+    ask_time_out,
+    always_time_out,
+)
 
 
 def ask_markers(phase: Phase, stored: str, client: int) -> Asked:

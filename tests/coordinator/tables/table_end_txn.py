@@ -51,9 +51,13 @@ ROWS_V4 = [
 ]  # fmt: skip
 
 END_TXN_V4 = Table(
-    "EndTxn v0-4", EndTxn, (tuple(Phase), tuple(ASKERS_V4), (COMMIT, ABORT), (0, 1, 2)), ROWS_V4, ask_v4,
+    "EndTxn v0-4",
+    EndTxn,
+    (tuple(Phase), tuple(ASKERS_V4), (COMMIT, ABORT), (0, 1, 2)),
+    ROWS_V4,
+    ask_v4,
     lambda *cell: {"updated_at_ms": NOW, "client_version": 0},
-)  # fmt: skip
+)
 
 # --- version 5
 
@@ -103,9 +107,14 @@ def ends(phase: Phase, stored: str) -> Outcome:
     if stored == "rotated":
         return becomes("append markers reply", phase, (NEXT, 1), producer_epoch=1, last_producer_epoch=0)
     return becomes(
-        "append markers reply", phase, (SPARE, 0), producer_epoch=32_767, last_producer_epoch=32_766,
-        next_producer_id=SPARE, allocated_producer_id=True,
-    )  # fmt: skip
+        "append markers reply",
+        phase,
+        (SPARE, 0),
+        producer_epoch=32_767,
+        last_producer_epoch=32_766,
+        next_producer_id=SPARE,
+        allocated_producer_id=True,
+    )
 
 
 def answers(stored: str) -> Outcome:
@@ -145,6 +154,11 @@ for each in STORED:
     ]  # fmt: skip
 
 END_TXN_V5 = Table(
-    "EndTxn v5", EndTxn, (tuple(Phase), tuple(STORED), ASKERS_V5, (COMMIT, ABORT)), ROWS_V5, ask_v5, always_v5,
+    "EndTxn v5",
+    EndTxn,
+    (tuple(Phase), tuple(STORED), ASKERS_V5, (COMMIT, ABORT)),
+    ROWS_V5,
+    ask_v5,
+    always_v5,
     impossible_v5,
-)  # fmt: skip
+)

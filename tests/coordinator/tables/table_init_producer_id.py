@@ -70,25 +70,34 @@ def impossible(phase: Phase, stored: str, asker: str, version: int, keep: bool) 
 
 def owner(producer_id: int, epoch: int, last: int, **changes: Any) -> Any:
     return becomes(
-        "append reply", P.EMPTY, (producer_id, epoch), producer_id=producer_id, producer_epoch=epoch,
-        last_producer_epoch=last, **changes,
-    )  # fmt: skip
+        "append reply",
+        P.EMPTY,
+        (producer_id, epoch),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        last_producer_epoch=last,
+        **changes,
+    )
 
 
 def fences(epoch: int, last: int, **changes: Any) -> Any:
     """Aborts what is open, then the same request is asked again."""
-    return becomes(
-        "append markers again", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes
-    )  # fmt: skip
+    return becomes("append markers again", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes)
 
 
 def keeps(stored: str, following: tuple[int, int], last: int, **changes: Any) -> Any:
     """What is open stays open, and who asked gets a pair of his own to end it with (KIP-939)."""
     ongoing = NEXT if stored == "rotated" else PRODUCER, STORED[stored]["epoch"]
     return becomes(
-        "append seal reply", P.ONGOING, following, ongoing, next_producer_id=following[0],
-        next_producer_epoch=following[1], last_producer_epoch=last, **changes,
-    )  # fmt: skip
+        "append seal reply",
+        P.ONGOING,
+        following,
+        ongoing,
+        next_producer_id=following[0],
+        next_producer_epoch=following[1],
+        last_producer_epoch=last,
+        **changes,
+    )
 
 
 SPARED: dict[str, Any] = {"allocated_producer_id": True}
@@ -150,6 +159,11 @@ ROWS = [
 ]  # fmt: skip
 
 INIT_PRODUCER_ID = Table(
-    "InitProducerId", InitProducerId, (tuple(Phase), tuple(STORED), ASKERS, (0, 1, 2), (False, True)), ROWS, ask, always,
+    "InitProducerId",
+    InitProducerId,
+    (tuple(Phase), tuple(STORED), ASKERS, (0, 1, 2), (False, True)),
+    ROWS,
+    ask,
+    always,
     impossible,
-)  # fmt: skip
+)

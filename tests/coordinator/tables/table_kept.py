@@ -66,10 +66,14 @@ class Kept(NamedTuple):
 
     def created(self, phase: Phase, **changes: Any) -> Txn:
         txn = txn_in(phase, self.txn[1], self.last, previous_producer_id=self.previous_id)
-        return with_fields(txn,
-            next_producer_id=self.client[0], next_producer_epoch=self.client[1], timeout_ms=TIMEOUT_NONE,
-            client_version=self.client_version, **changes,
-        )  # fmt: skip
+        return with_fields(
+            txn,
+            next_producer_id=self.client[0],
+            next_producer_epoch=self.client[1],
+            timeout_ms=TIMEOUT_NONE,
+            client_version=self.client_version,
+            **changes,
+        )
 
 
 def who(transaction: Pair, retry: Pair, older: Pair, mixed: Pair, newer: Pair, known: Pair) -> dict[str, Pair]:
@@ -157,20 +161,32 @@ def keeps(stored: str, last: int) -> Outcome:
     kept = KEPT[stored]
     spare = spare_of(stored)
     return becomes(
-        "append seal reply", P.ONGOING, kept.follows, kept.txn, allocated_producer_id=spare,
-        next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1], last_producer_epoch=last,
+        "append seal reply",
+        P.ONGOING,
+        kept.follows,
+        kept.txn,
+        allocated_producer_id=spare,
+        next_producer_id=kept.follows[0],
+        next_producer_epoch=kept.follows[1],
+        last_producer_epoch=last,
         previous_producer_id=kept.client[0] if spare else PRODUCER,
-    )  # fmt: skip
+    )
 
 
 def fences(stored: str, effects: str, version: int, **changes: Any) -> Outcome:
     """Ended by somebody else than its client, who is fenced: under TV2 he may claim the pair that follows."""
     kept = KEPT[stored]
     return becomes(
-        effects, P.PREPARE_ABORT, allocated_producer_id=spare_of(stored), producer_epoch=kept.txn[1] + 1,
-        next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
-        previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1] if version == 2 else -1, **changes,
-    )  # fmt: skip
+        effects,
+        P.PREPARE_ABORT,
+        allocated_producer_id=spare_of(stored),
+        producer_epoch=kept.txn[1] + 1,
+        next_producer_id=kept.follows[0],
+        next_producer_epoch=kept.follows[1],
+        previous_producer_id=kept.client[0],
+        last_producer_epoch=kept.client[1] if version == 2 else -1,
+        **changes,
+    )
 
 
 INIT_ROWS: list[tuple[Any, ...]] = [
@@ -196,9 +212,14 @@ for each in OPEN:
     ]  # fmt: skip
 
 INIT_KEPT = Table(
-    "InitProducerId, kept", InitProducerId, (KEPT_PHASES, tuple(KEPT), ("anyone", *WHO), (0, 1, 2), (False, True)),
-    INIT_ROWS, ask_init, always_init, impossible,
-)  # fmt: skip
+    "InitProducerId, kept",
+    InitProducerId,
+    (KEPT_PHASES, tuple(KEPT), ("anyone", *WHO), (0, 1, 2), (False, True)),
+    INIT_ROWS,
+    ask_init,
+    always_init,
+    impossible,
+)
 
 # --- AddPartitions and Verify
 
@@ -254,14 +275,19 @@ def ask_end(phase: Phase, stored: str, asker: str, commit: bool, version: int) -
 def ends(stored: str, phase: Phase, version: int) -> Outcome:
     kept = KEPT[stored]
     if version == 0:
-        return becomes(
-            "append markers reply", phase, NO_PAIR, client_version=0, previous_producer_id=kept.client[0]
-        )  # fmt: skip
+        return becomes("append markers reply", phase, NO_PAIR, client_version=0, previous_producer_id=kept.client[0])
     return becomes(
-        "append markers reply", phase, kept.follows, allocated_producer_id=spare_of(stored), client_version=2,
-        producer_epoch=kept.txn[1] + 1, next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
-        previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1],
-    )  # fmt: skip
+        "append markers reply",
+        phase,
+        kept.follows,
+        allocated_producer_id=spare_of(stored),
+        client_version=2,
+        producer_epoch=kept.txn[1] + 1,
+        next_producer_id=kept.follows[0],
+        next_producer_epoch=kept.follows[1],
+        previous_producer_id=kept.client[0],
+        last_producer_epoch=kept.client[1],
+    )
 
 
 END_ROWS: list[tuple[Any, ...]] = [
@@ -287,18 +313,23 @@ for each in OPEN:
     for version in (0, 2):
         END_ROWS += [
             (P.ONGOING, each, "client", COMMIT, version, ends(each, P.PREPARE_COMMIT, version)),
-            (P.ONGOING, each, "client", ABORT,  version, ends(each, P.PREPARE_ABORT, version)),
-        ]  # fmt: skip
+            (P.ONGOING, each, "client", ABORT, version, ends(each, P.PREPARE_ABORT, version)),
+        ]
 
 END_KEPT = Table(
-    "EndTxn, kept", EndTxn, (KEPT_PHASES, tuple(KEPT), WHO, (COMMIT, ABORT), (0, 2)), END_ROWS, ask_end,
-    lambda *cell: {"updated_at_ms": NOW}, impossible,
-)  # fmt: skip
+    "EndTxn, kept",
+    EndTxn,
+    (KEPT_PHASES, tuple(KEPT), WHO, (COMMIT, ABORT), (0, 2)),
+    END_ROWS,
+    ask_end,
+    lambda *cell: {"updated_at_ms": NOW},
+    impossible,
+)
 
 # --- what comes from no client
 
 MOMENTS = {"deadline": STARTED + ASKED_TIMEOUT_MS, "after": STARTED + ASKED_TIMEOUT_MS + 1, "years after": 10**15}
-LATE = ("after", "years after")
+PAST = ("after", "years after")
 
 
 def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
@@ -322,15 +353,20 @@ TIME_OUT_ROWS: list[tuple[Any, ...]] = [
 for each in OPEN:
     messages = {"timed_out_epoch": KEPT[each].client[1]}
     TIME_OUT_ROWS += [
-        (P.ONGOING, each, LATE, (0, 1), True, False, fences(each, "append markers", 1)),
-        (P.ONGOING, each, LATE, 2,      True, False, fences(each, "append markers", 2)),
-        (P.ONGOING, each, LATE, ALL,    True, True,  fences(each, "append markers", 2, **messages)),
+        (P.ONGOING, each, PAST, (0, 1), True, False, fences(each, "append markers", 1)),
+        (P.ONGOING, each, PAST, 2,      True, False, fences(each, "append markers", 2)),
+        (P.ONGOING, each, PAST, ALL,    True, True,  fences(each, "append markers", 2, **messages)),
     ]  # fmt: skip
 
 TIME_OUT_KEPT = Table(
-    "TimeOut, kept", TimeOut, (KEPT_PHASES, tuple(KEPT), tuple(MOMENTS), (0, 1, 2), (True, False), (False, True)),
-    TIME_OUT_ROWS, ask_time_out, always_time_out, lambda phase, stored, *remaining: phase not in KEPT[stored].phases,
-)  # fmt: skip
+    "TimeOut, kept",
+    TimeOut,
+    (KEPT_PHASES, tuple(KEPT), tuple(MOMENTS), (0, 1, 2), (True, False), (False, True)),
+    TIME_OUT_ROWS,
+    ask_time_out,
+    always_time_out,
+    lambda phase, stored, *remaining: phase not in KEPT[stored].phases,
+)
 
 
 def completes(stored: str, phase: Phase) -> Outcome:

@@ -67,10 +67,13 @@ class TimedOut(NamedTuple):
 
     def created(self, init_version: int = 4) -> Txn:
         producer_id, epoch = self.stored
-        return with_fields(txn_in(self.phase, epoch, self.slow[1], producer_id=producer_id),
+        return with_fields(
+            txn_in(self.phase, epoch, self.slow[1], producer_id=producer_id),
             partitions=frozenset({ORDERS}) if self.phase in ENDING else frozenset(),
-            timed_out_epoch=self.slow[1], init_version=init_version, **self.changes,
-        )  # fmt: skip
+            timed_out_epoch=self.slow[1],
+            init_version=init_version,
+            **self.changes,
+        )
 
 
 KEPT_SAME = {"next_producer_id": PRODUCER, "next_producer_epoch": 7}
@@ -164,9 +167,14 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (P.COMPLETE_ABORT, "over, kept, other id", "anyone", ALL, ALL, owner((NEXT, 2), -1)),
 ]  # fmt: skip
 INIT_588 = Table(
-    "InitProducerId, KIP-588", InitProducerId,
-    (REMEMBERED, tuple(CAME), ("anyone", *WHO), INIT_VERSIONS, (False, True)), INIT_ROWS, ask_init, always_init, impossible,
-)  # fmt: skip
+    "InitProducerId, KIP-588",
+    InitProducerId,
+    (REMEMBERED, tuple(CAME), ("anyone", *WHO), INIT_VERSIONS, (False, True)),
+    INIT_ROWS,
+    ask_init,
+    always_init,
+    impossible,
+)
 
 # --- AddPartitions, Verify, EndTxn: the seed's three, and the one that a partition asks
 
@@ -229,9 +237,16 @@ def empty_abort(came: str) -> Outcome:
         pair = SPARE, 0
         changes |= {"next_producer_id": SPARE, "allocated_producer_id": True, "last_producer_epoch": LAST}
     return becomes(
-        "append markers reply", P.PREPARE_ABORT, pair, started_at_ms=NOW, updated_at_ms=NOW, client_version=2,
-        timed_out_epoch=-1, previous_producer_id=producer_id, **changes,
-    )  # fmt: skip
+        "append markers reply",
+        P.PREPARE_ABORT,
+        pair,
+        started_at_ms=NOW,
+        updated_at_ms=NOW,
+        client_version=2,
+        timed_out_epoch=-1,
+        previous_producer_id=producer_id,
+        **changes,
+    )
 
 
 OVER_OWNER = [
@@ -274,10 +289,14 @@ MARKERS_588 = Table(
 )  # fmt: skip
 
 AGAIN_588 = Table(
-    "TimeOut of what timed out, KIP-588", TimeOut, (REMEMBERED, tuple(CAME)), [(REMEMBERED, ALL, NOTHING)],
-    lambda phase, came: (CAME[came].created(), TimeOut(), at()._replace(now_ms=10**15)), lambda *cell: {},
+    "TimeOut of what timed out, KIP-588",
+    TimeOut,
+    (REMEMBERED, tuple(CAME)),
+    [(REMEMBERED, ALL, NOTHING)],
+    lambda phase, came: (CAME[came].created(), TimeOut(), at()._replace(now_ms=10**15)),
+    lambda *cell: {},
     lambda phase, came: CAME[came].phase is not phase,
-)  # fmt: skip
+)
 
 EPOCHS = {"plain": (PRODUCER, 5), "last": (PRODUCER, LAST)}
 AFTER = STARTED + TIMEOUT_MS + 1
@@ -296,9 +315,15 @@ def remembers(version: int, stored: str) -> Outcome:
         {"next_producer_id": SPARE, "allocated_producer_id": True} if version == 2 and epoch == LAST else {}
     )
     return becomes(
-        "append markers", P.PREPARE_ABORT, producer_epoch=epoch + 1, last_producer_epoch=epoch, timed_out_epoch=epoch,
-        client_version=2 if version == 2 else 0, updated_at_ms=AFTER, **spared,
-    )  # fmt: skip
+        "append markers",
+        P.PREPARE_ABORT,
+        producer_epoch=epoch + 1,
+        last_producer_epoch=epoch,
+        timed_out_epoch=epoch,
+        client_version=2 if version == 2 else 0,
+        updated_at_ms=AFTER,
+        **spared,
+    )
 
 
 NOT_ONGOING = tuple(phase for phase in Phase if phase is not P.ONGOING)

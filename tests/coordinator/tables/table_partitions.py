@@ -48,9 +48,13 @@ ADD_ROWS = [
 ]  # fmt: skip
 
 ADD_PARTITIONS = Table(
-    "AddPartitions", AddPartitions, (tuple(Phase), tuple(OWNERS), tuple(PARTITIONS), (0, 2)), ADD_ROWS, ask_add,
+    "AddPartitions",
+    AddPartitions,
+    (tuple(Phase), tuple(OWNERS), tuple(PARTITIONS), (0, 2)),
+    ADD_ROWS,
+    ask_add,
     always_add,
-)  # fmt: skip
+)
 
 
 def ask_verify(phase: Phase, asker: str, which: str) -> Asked:

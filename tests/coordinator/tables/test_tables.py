@@ -47,7 +47,7 @@ def test_no_cell_is_missing_or_duplicated(table: Table) -> None:
     assert table.twice() == []
 
 
-class Asked(NamedTuple):
+class RequestKind(NamedTuple):
     """What of a cell must be there in all combinations that can be."""
 
     kind: type
@@ -65,18 +65,18 @@ def kept_class(txn: Txn) -> tuple[int, bool]:
     return (0 if txn.next_producer_id == txn.producer_id else len(ids) - 1), txn.next_producer_epoch >= EPOCH_LAST
 
 
-def request_of(table: Table) -> Iterator[tuple[Asked, Txn]]:
+def request_of(table: Table) -> Iterator[tuple[RequestKind, Txn]]:
     for cell in table.all_cells():
         txn, request, _ = table.ask(*cell)
         keep, version = getattr(request, "keep_prepared", None), getattr(request, "client_version", None)
-        yield Asked(table.kind, txn.phase, txn.is_recovered, txn.timed_out_epoch != -1, keep, version), txn
+        yield RequestKind(table.kind, txn.phase, txn.is_recovered, txn.timed_out_epoch != -1, keep, version), txn
 
 
-def must_be_asked() -> set[Asked]:
+def kinds_of_all_requests() -> set[RequestKind]:
     keeps = {InitProducerId: (False, True)}
     versions = {AddPartitions: (0, 2), EndTxn: (0, 2)}
     return {
-        Asked(kind, phase, kept, timed_out, keep, version)
+        RequestKind(kind, phase, kept, timed_out, keep, version)
         for kind in RULES
         for phase in Phase
         for kept in (False, True)[: 1 + (phase in table_kept.KEPT_PHASES)]
@@ -89,7 +89,7 @@ def must_be_asked() -> set[Asked]:
 
 def test_every_request_has_cells_in_every_state_recovered_or_not_and_timed_out_or_not() -> None:
     assert set(RULES) == set(get_args(Request))
-    assert {each for table in TABLES for each, _ in request_of(table)} == must_be_asked()
+    assert {each for table in TABLES for each, _ in request_of(table)} == kinds_of_all_requests()
 
 
 @pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)

@@ -80,7 +80,7 @@ def becomes(
 
 
 Cell = tuple[Any, ...]
-Asked = tuple[Txn, Request, Context]
+RequestInState = tuple[Txn, Request, Context]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Table:
     axes: tuple[Sequence[Any], ...]
     rows: Sequence[tuple[Any, ...]]
     """One entry for each axis, then the outcome."""
-    ask: Callable[..., Asked]
+    ask: Callable[..., RequestInState]
     """What is decided in a cell."""
     always: Callable[..., dict[str, Any]]
     """Fields that every decision of this kind changes in the same way, from a cell."""

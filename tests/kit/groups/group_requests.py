@@ -38,9 +38,15 @@ NO_PRODUCER: Pair = (-1, -1)
 
 
 def init(
-    client: Client, transactional_id: str | None, *, owner: Pair = NO_PRODUCER, version: int = 5, two_phase: bool = False,
-    keep: bool = False, **claim: Any,
-) -> Any:  # fmt: skip
+    client: Client,
+    transactional_id: str | None,
+    *,
+    owner: Pair = NO_PRODUCER,
+    version: int = 5,
+    two_phase: bool = False,
+    keep: bool = False,
+    **claim: Any,
+) -> Any:
     """Send InitProducerId. `claim`: the group, the generation, and the partitions as `assigned=[(topic, index), ...]`."""
     assigned: dict[str, list[int]] = {}
     for topic, index in claim.get("assigned", ()):
@@ -76,10 +82,14 @@ def write(
     """Write a record to partition 0 in the producer's transaction; return the error code of Produce."""
     data = bytes(
         build_batch(
-            [(b"k", value.encode())], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            [(b"k", value.encode())],
+            START_MS,
+            producer_id=owner[0],
+            producer_epoch=owner[1],
+            base_sequence=sequence,
             attributes=TRANSACTIONAL,
         )
-    )  # fmt: skip
+    )
     topics = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
     answer = client.ask(ProduceRequest(transactional_id, -1, 1_000, topics), version)
     code: int = answer.responses[0].partition_responses[0].error_code
@@ -87,9 +97,19 @@ def write(
 
 
 def commit_in_txn(
-    client: Client, transactional_id: str, owner: Pair, offset: int, *, topic: str = TOPIC, index: int = 0,
-    group: str = GROUP, generation: int = -1, member_id: str = "", instance_id: str | None = None, version: int = 5,
-) -> int:  # fmt: skip
+    client: Client,
+    transactional_id: str,
+    owner: Pair,
+    offset: int,
+    *,
+    topic: str = TOPIC,
+    index: int = 0,
+    group: str = GROUP,
+    generation: int = -1,
+    member_id: str = "",
+    instance_id: str | None = None,
+    version: int = 5,
+) -> int:
     """Commit the offset of one partition in a transaction; return the error code of TxnOffsetCommit."""
     topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(index, offset)])]
     request = TxnOffsetCommitRequest(transactional_id, group, *owner, generation, member_id, instance_id, topics)

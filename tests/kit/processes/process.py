@@ -47,9 +47,11 @@ class Process:
     def __init__(self, *arguments: str, python: str = sys.executable, **environment: str) -> None:
         port = () if any(text.startswith("listeners=") for text in arguments) else ("--port", "0")
         self.process = subprocess.Popen(
-            [python, *COMMAND[1:], "serve", *port, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [python, *COMMAND[1:], "serve", *port, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=os.environ | environment,
-        )  # fmt: skip
+        )
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], DEADLINE_S)[0]:
             raise TimeoutError("the broker is not ready")

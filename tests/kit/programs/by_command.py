@@ -242,9 +242,13 @@ class AioKafka(InProcess):
     def _open(self, name: str, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         async def opened() -> AIOKafkaProducer:
             producer = AIOKafkaProducer(
-                bootstrap_servers=bootstrap, client_id=name, transactional_id=transactional_id,
-                transaction_timeout_ms=timeout_ms, request_timeout_ms=REQUEST_TIMEOUT_MS, retry_backoff_ms=BACKOFF_MS,
-            )  # fmt: skip
+                bootstrap_servers=bootstrap,
+                client_id=name,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                retry_backoff_ms=BACKOFF_MS,
+            )
             self._producers[name] = producer
             await producer.start()
             return producer
@@ -297,9 +301,12 @@ class AioKafka(InProcess):
     def _read(self, name: str, bootstrap: str, topic: str, count: int, **options: Any) -> list[str]:
         async def values() -> list[str]:
             consumer = AIOKafkaConsumer(
-                topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest",
+                topic,
+                bootstrap_servers=bootstrap,
+                isolation_level="read_committed",
+                auto_offset_reset="earliest",
                 **options,
-            )  # fmt: skip
+            )
             await consumer.start()
             try:
                 return [(await consumer.getone()).value.decode() for _ in range(count)]

@@ -202,9 +202,13 @@ class _TransactionalProducer(_Sender):
         transaction.offered.add(value)
         owner, sequence = self.facts.producers[self.name], self._sequences.get(place, 0)
         batch = build_batch(
-            [(value, value + PADDING * self.world.random.choice((0, 0, 100, 700)))], START_MS, producer_id=owner[0],
-            producer_epoch=owner[1], base_sequence=sequence, attributes=TRANSACTIONAL,
-        )  # fmt: skip
+            [(value, value + PADDING * self.world.random.choice((0, 0, 100, 700)))],
+            START_MS,
+            producer_id=owner[0],
+            producer_epoch=owner[1],
+            base_sequence=sequence,
+            attributes=TRANSACTIONAL,
+        )
 
         def answered(code: int, offset: int) -> None:
             if self._is_ok(code):

@@ -47,10 +47,14 @@ def kept(answer: Any) -> Pair:
 def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: int = 12) -> int:
     data = bytes(
         build_batch(
-            [(b"k", value.encode())], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            [(b"k", value.encode())],
+            START_MS,
+            producer_id=owner[0],
+            producer_epoch=owner[1],
+            base_sequence=sequence,
             attributes=TRANSACTIONAL,
         )
-    )  # fmt: skip
+    )
     request = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
     code: int = client.ask(request, version).responses[0].partition_responses[0].error_code
     return code
@@ -117,11 +121,15 @@ def produce(owner: Pair, version_value: bytes, *parts: tuple[int, int]) -> Produ
             index,
             bytes(
                 build_batch(
-                    [(b"k", version_value)], START_MS, producer_id=owner[0], producer_epoch=owner[1],
-                    base_sequence=sequence, attributes=TRANSACTIONAL,
+                    [(b"k", version_value)],
+                    START_MS,
+                    producer_id=owner[0],
+                    producer_epoch=owner[1],
+                    base_sequence=sequence,
+                    attributes=TRANSACTIONAL,
                 )
             ),
         )
         for index, sequence in parts
-    ]  # fmt: skip
+    ]
     return ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=data)])

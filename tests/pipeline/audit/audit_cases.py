@@ -17,7 +17,7 @@ A, B = ("t", 0), ("t", 1)
 PID, OTHER = 7, 8
 
 
-Found = tuple[str, str | None, int | None, str | None]
+ExpectedFinding = tuple[str, str | None, int | None, str | None]
 
 
 def flip(path: Path, at: int, bits: int = 1) -> None:
@@ -60,7 +60,7 @@ def data_after_the_end(world: World) -> None:
     world.log[A].produce(PID, 4)
 
 
-def data_of_nobody(world: World) -> None:
+def data_of_an_unknown_id(world: World) -> None:
     world.log[B].produce(1_234, 0, 0)
 
 
@@ -154,7 +154,7 @@ def marker_of_an_old_epoch(world: World) -> None:
     world.mark(PID, 1, False, B)
 
 
-def marker_of_nobody(world: World) -> None:
+def marker_of_an_unknown_id(world: World) -> None:
     world.mark(1_234, 0, False, B)
 
 
@@ -290,7 +290,7 @@ def no_marker_and_then_late_data(world: World) -> None:
     world.log[B].produce(PID, 7)
 
 
-def a_flipped_bit_in_the_marker_of_nobody(world: World) -> None:
+def a_flipped_bit_in_the_marker_of_an_unknown_id(world: World) -> None:
     world.log[A].produce(1_234, 0)
     at = world.log[A].path.stat().st_size
     world.mark(1_234, 0, True, A)
@@ -352,7 +352,7 @@ def records_of_a_fenced_producer_within_a_transaction(world: World) -> None:
     world.complete("one", PID, 5, True, start_ms)
 
 
-def a_commit_that_nobody_decided(world: World) -> None:
+def a_commit_without_a_decision(world: World) -> None:
     world.begin("one", PID, 4, A)
     world.mark(PID, 5, True, A)
 
@@ -368,10 +368,10 @@ def a_topic_that_was_made_anew(world: World) -> None:
     world.transact("one", PID, 4, True, A)
 
 
-CASES: list[tuple[Callable[[World], None], list[Found]]] = [
+CASES: list[tuple[Callable[[World], None], list[ExpectedFinding]]] = [
     (ongoing, []),
     (data_after_the_end, [("hanging", *A, "one")]),
-    (data_of_nobody, [("hanging", *B, None)]),
+    (data_of_an_unknown_id, [("hanging", *B, None)]),
     (data_in_a_partition_that_was_not_added, [("hanging", *B, "one")]),
     (data_of_an_older_epoch, [("hanging", *A, "one")]),
     (forgotten_id, [("hanging", *A, "one")]),
@@ -386,7 +386,7 @@ CASES: list[tuple[Callable[[World], None], list[Found]]] = [
     (marker_sent_again, [("marker_without_data", *A, "one")]),
     (marker_of_a_zombie_coordinator, [("marker_suspicious", *A, "one")]),
     (marker_of_an_old_epoch, [("marker_suspicious", *B, "one")]),
-    (marker_of_nobody, [("marker_suspicious", *B, None)]),
+    (marker_of_an_unknown_id, [("marker_suspicious", *B, None)]),
     (epoch_goes_up_inside, [("mixed_epochs", *A, "one")]),
     (written_twice, [("duplicate", *B, None)]),
     (overlap, [("duplicate", *B, None)]),
@@ -406,7 +406,7 @@ CASES: list[tuple[Callable[[World], None], list[Found]]] = [
     (no_marker_for_the_last_of_several, [("marker_missing", *A, "two")]),
     (no_marker_and_then_a_prepared_one, [("marker_missing", *B, "one"), ("open_two_phase", *B, "one")]),
     (no_marker_and_then_late_data, [("hanging", *B, "one"), ("marker_missing", *B, "one")]),
-    (a_flipped_bit_in_the_marker_of_nobody, [("corrupt", *A, None)]),
+    (a_flipped_bit_in_the_marker_of_an_unknown_id, [("corrupt", *A, None)]),
     (
         killed_after_markers_that_were_sent_again,
         [("marker_pending", *A, "two"), *[("marker_without_data", *A, "two")] * 2],
@@ -418,7 +418,7 @@ CASES: list[tuple[Callable[[World], None], list[Found]]] = [
     (a_flipped_bit_between_two_epochs, [("corrupt", *A, None), ("unknown_before", *A, None)]),
     (records_of_a_fenced_producer, [("stale_epoch", *B, None)]),
     (records_of_a_fenced_producer_within_a_transaction, [("stale_epoch", *A, "one")]),
-    (a_commit_that_nobody_decided, [("marker_undecided", *A, "one")]),
+    (a_commit_without_a_decision, [("marker_undecided", *A, "one")]),
     (a_marker_below_its_records, [("marker_suspicious", *A, "one")]),
     (a_topic_that_was_made_anew, [("unknown_before", *A, None)]),
     (a_value_of_another_kind, [("undecodable", "__transaction_state", 0, None)]),

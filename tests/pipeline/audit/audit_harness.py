@@ -45,9 +45,16 @@ def field(out: bytearray, value: Field) -> None:
 
 
 def batch_with_headers(
-    records: Iterable[tuple[Field, Field, Headers]], *, offset: int = 0, attributes: int = 0, deltas: Iterable[int] = (),
-    pid: int = -1, epoch: int = -1, seq: int = -1, at: int = NOW_MS,
-) -> bytearray:  # fmt: skip
+    records: Iterable[tuple[Field, Field, Headers]],
+    *,
+    offset: int = 0,
+    attributes: int = 0,
+    deltas: Iterable[int] = (),
+    pid: int = -1,
+    epoch: int = -1,
+    seq: int = -1,
+    at: int = NOW_MS,
+) -> bytearray:
     """Records with headers, of rising times and not compressed. `deltas`: offsets from the first, when some are gone."""
     out, count, places = bytearray(HEADER_SIZE), 0, list(deltas)
     for key, value, headers in records:
@@ -112,9 +119,14 @@ class Log:
         return self.put(pairs, pid, epoch, seq, at, txn)
 
     def put(
-        self, pairs: Iterable[tuple[Any, Any]], pid: int = -1, epoch: int = -1, seq: int = -1, at: int = NOW_MS,
+        self,
+        pairs: Iterable[tuple[Any, Any]],
+        pid: int = -1,
+        epoch: int = -1,
+        seq: int = -1,
+        at: int = NOW_MS,
         txn: bool = False,
-    ) -> int:  # fmt: skip
+    ) -> int:
         created = build_batch(
             pairs, at, producer_id=pid, producer_epoch=epoch, base_sequence=seq, attributes=TRANSACTIONAL if txn else 0
         )
@@ -167,9 +179,17 @@ class World:
         return self.now_ms
 
     def state(
-        self, name: str, status: str, pid: int, epoch: int, *places: Place, start_ms: int = -1, timeout_ms: int = 60_000,
-        version: int = 1, **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        status: str,
+        pid: int,
+        epoch: int,
+        *places: Place,
+        start_ms: int = -1,
+        timeout_ms: int = 60_000,
+        version: int = 1,
+        **more: Any,
+    ) -> None:
         """A record of the transaction log; fields that only some have by their name in the schema."""
         topics: dict[str, list[int]] = {}
         for topic, index in places:
@@ -177,12 +197,15 @@ class World:
         key, value = bytearray(2), bytearray(version.to_bytes(2, "big"))
         TransactionLogKey(name).encode(key, 0)
         TransactionLogValue(
-            producer_id=pid, producer_epoch=epoch, transaction_timeout_ms=timeout_ms,
-            transaction_status=STATES.index(status), transaction_start_timestamp_ms=start_ms,
+            producer_id=pid,
+            producer_epoch=epoch,
+            transaction_timeout_ms=timeout_ms,
+            transaction_status=STATES.index(status),
+            transaction_start_timestamp_ms=start_ms,
             transaction_last_update_timestamp_ms=self.tick(),
             transaction_partitions=[PartitionsSchema(*each) for each in topics.items()] if status != "Empty" else None,
             **({"previous_producer_id": pid} | more if version else more),
-        ).encode(value, version)  # fmt: skip
+        ).encode(value, version)
         self.states.put([(key, value)], at=self.now_ms)
 
     def forget(self, name: str) -> None:

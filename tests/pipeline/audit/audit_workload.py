@@ -67,9 +67,13 @@ class Storyteller:
         self, name: str | None, owner: Pair, place: tuple[str, int], pairs: Any, seq: int = 0, version: int = 12
     ) -> None:
         data = build_batch(
-            pairs, int(time.time() * 1_000), producer_id=owner[0], producer_epoch=owner[1], base_sequence=seq,
+            pairs,
+            int(time.time() * 1_000),
+            producer_id=owner[0],
+            producer_epoch=owner[1],
+            base_sequence=seq,
             attributes=TRANSACTIONAL if name else 0,
-        )  # fmt: skip
+        )
         topics = [TopicProduceData(place[0], partition_data=[PartitionProduceData(place[1], bytes(data))])]
         request = ProduceRequest(name, -1, 10_000, topics)
         self.retrying(

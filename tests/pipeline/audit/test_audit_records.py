@@ -33,13 +33,13 @@ from stuntbroker.protocol.batches.records import (
 from stuntbroker.protocol.primitives import DecodeError
 
 FIELDS = st.none() | st.binary(max_size=300)
-ONE = st.tuples(FIELDS, FIELDS, st.lists(st.tuples(st.binary(max_size=5), FIELDS), max_size=3))
+RECORD = st.tuples(FIELDS, FIELDS, st.lists(st.tuples(st.binary(max_size=5), FIELDS), max_size=3))
 ATTRIBUTES = st.sampled_from([0, TRANSACTIONAL, LOG_APPEND_TIME, TRANSACTIONAL | CONTROL])
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    actual = draw(st.lists(ONE, max_size=12))
+    actual = draw(st.lists(RECORD, max_size=12))
     gaps = draw(st.lists(st.integers(1, 200), min_size=len(actual), max_size=len(actual)))
     deltas = [sum(gaps[: n + 1]) for n in range(len(gaps))]
     created = batch_with_headers(actual, attributes=draw(ATTRIBUTES), deltas=deltas, pid=7, epoch=3)
@@ -76,9 +76,10 @@ def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
 
 
 @given(
-    written=st.lists(batches(), min_size=1, max_size=6), lanes=st.sampled_from([1, 3, 1_000]),
+    written=st.lists(batches(), min_size=1, max_size=6),
+    lanes=st.sampled_from([1, 3, 1_000]),
     chunk=st.sampled_from([1, 500, 1 << 26]),
-)  # fmt: skip
+)
 def test_records_read_in_lanes_equal_records_read_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, written: list[bytes], lanes: int, chunk: int
 ) -> None:

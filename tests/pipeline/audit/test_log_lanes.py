@@ -22,10 +22,15 @@ INT16, INT32, INT64 = (st.integers(-(2**bits), 2**bits - 1) for bits in (15, 31,
 NAMES = st.text(min_size=1, max_size=9)
 TOPICS = st.builds(PartitionsSchema, st.text(max_size=200), st.lists(INT32, max_size=4))
 VALUES = st.builds(
-    TransactionLogValue, producer_id=INT64, producer_epoch=INT16, transaction_timeout_ms=INT32,
-    transaction_status=st.integers(0, 6), transaction_partitions=st.none() | st.lists(TOPICS, max_size=4),
-    transaction_last_update_timestamp_ms=INT64, transaction_start_timestamp_ms=INT64,
-)  # fmt: skip
+    TransactionLogValue,
+    producer_id=INT64,
+    producer_epoch=INT16,
+    transaction_timeout_ms=INT32,
+    transaction_status=st.integers(0, 6),
+    transaction_partitions=st.none() | st.lists(TOPICS, max_size=4),
+    transaction_last_update_timestamp_ms=INT64,
+    transaction_start_timestamp_ms=INT64,
+)
 TAGGED = st.fixed_dictionaries({}, optional={
     "previous_producer_id": INT64, "next_producer_id": INT64, "next_producer_epoch": INT16, "last_producer_epoch": INT16,
     "timed_out_epoch": INT16, "init_version": INT16, "client_transaction_version": INT16,

@@ -63,7 +63,7 @@ def test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about(
 
 
 def test_a_row_leads_to_its_section(tmp_path: Path) -> None:
-    page = page_of_world(planted(tmp_path, PLANTS["no_marker"], PLANTS["data_of_nobody"]))
+    page = page_of_world(planted(tmp_path, PLANTS["no_marker"], PLANTS["data_of_an_unknown_id"]))
     anchors = [section.attributes["id"] for section in page.findings()]
 
     assert [row.attributes["data-target"] for row in page.rows()] == anchors
@@ -97,7 +97,7 @@ def test_a_marker_that_contradicts_its_decision_is_shown_itself(keep: bool, tmp_
 
 
 def test_the_advice_contains_the_command_for_the_transaction(tmp_path: Path) -> None:
-    (section,) = page_of_world(planted(tmp_path, PLANTS["data_of_nobody"])).findings()
+    (section,) = page_of_world(planted(tmp_path, PLANTS["data_of_an_unknown_id"])).findings()
     commands = [code.text for code in section.single("div", class_="advice").all("code")]
 
     assert "stuntbroker txn abort --topic t --partition 1 --start-offset 21" in commands

@@ -221,10 +221,13 @@ def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
 def crowd(ids: int, each: int) -> pa.Table:
     rng = np.random.default_rng(3)
     ends = ["commit", "abort", "timeout"]
-    return rows_of(*(
-        (f"id-{name}", T0 + int(at), T0 + int(at) + int(rng.integers(1, 60_000)), str(rng.choice(ends)))
-        for name in range(ids) for at in rng.integers(0, 10**8, each)
-    ))  # fmt: skip
+    return rows_of(
+        *(
+            (f"id-{name}", T0 + int(at), T0 + int(at) + int(rng.integers(1, 60_000)), str(rng.choice(ends)))
+            for name in range(ids)
+            for at in rng.integers(0, 10**8, each)
+        )
+    )
 
 
 NO_MARKS = FENCE_MARKS.empty_table()
@@ -251,9 +254,7 @@ def test_few_transactions_are_drawn_one_by_one_with_their_times() -> None:
     actual = timeline_of(rows_of(("a", T0, T0 + 5, "commit"), ("a", T0 + 9, 0, "open")), NO_MARKS, NO_FINDINGS, T0 + 50)
 
     bars = sorted((bar.start_ms, bar.end_ms, bar.outcome, bar.count, bar.is_merged) for bar in actual.bars)
-    assert bars == [
-        (T0, T0 + 5, "commit", 1, False), (T0 + 9, T0 + 50, "open", 1, False)
-    ]  # fmt: skip
+    assert bars == [(T0, T0 + 5, "commit", 1, False), (T0 + 9, T0 + 50, "open", 1, False)]
 
 
 def test_a_joint_bar_is_as_high_as_its_share() -> None:
@@ -267,13 +268,19 @@ def test_a_joint_bar_is_as_high_as_its_share() -> None:
 
 def test_lanes_with_findings_come_first_then_what_is_open_then_aborts() -> None:
     table = rows_of(
-        *[("busy", T0 + at, T0 + at, "commit") for at in range(9)], ("aborting", T0, T0, "abort"), ("open", T0, 0, "open"),
-        ("warned", T0, T0, "commit"), ("wrong", T0, T0, "commit"),
-    )  # fmt: skip
+        *[("busy", T0 + at, T0 + at, "commit") for at in range(9)],
+        ("aborting", T0, T0, "abort"),
+        ("open", T0, 0, "open"),
+        ("warned", T0, T0, "commit"),
+        ("wrong", T0, T0, "commit"),
+    )
     blank = dict.fromkeys(FINDINGS.names) | {"kind": "gap", "evidence": ""}
-    findings = as_findings([
-        blank | {"severity": "warning", "transactional_id": "warned"}, blank | {"severity": "error", "transactional_id": "wrong"}
-    ])  # fmt: skip
+    findings = as_findings(
+        [
+            blank | {"severity": "warning", "transactional_id": "warned"},
+            blank | {"severity": "error", "transactional_id": "wrong"},
+        ]
+    )
 
     assert timeline_of(table, NO_MARKS, findings, T0).lanes == ("wrong", "warned", "open", "aborting", "busy")
 
@@ -354,9 +361,14 @@ def test_a_negative_latency_from_two_clocks_is_omitted_and_counted() -> None:
 
 def test_aborts_are_counted_by_id_and_slice_the_worst_ids_first() -> None:
     table = rows_of(
-        ("good", T0, T0, "commit"), ("good", T0, T0 + 900, "commit"), ("bad", T0, T0 + 900, "abort"), ("bad", T0, T0, "timeout"),
-        ("half", T0, T0, "commit"), ("half", T0, T0, "abort"), ("open", T0, 0, "open"),
-    )  # fmt: skip
+        ("good", T0, T0, "commit"),
+        ("good", T0, T0 + 900, "commit"),
+        ("bad", T0, T0 + 900, "abort"),
+        ("bad", T0, T0, "timeout"),
+        ("half", T0, T0, "commit"),
+        ("half", T0, T0, "abort"),
+        ("open", T0, 0, "open"),
+    )
     actual = aborts_of(table)
 
     assert actual.ids == ("bad", "half", "good")

@@ -235,8 +235,9 @@ def test_segments_whose_offsets_are_too_far_apart_are_not_joined() -> None:
     created = [Segment("x", base) for base in (0, 10, 2**31 - 1, 2**31 + 10)]
 
     assert [[s.base_offset for s in group] for group in groups(created, 2**31 + 99, 1 << 30)] == [
-        [0, 10], [2**31 - 1, 2**31 + 10],
-    ]  # fmt: skip
+        [0, 10],
+        [2**31 - 1, 2**31 + 10],
+    ]
 
 
 def test_a_restart_finds_the_same_log_and_snapshots_do_not_pile_up(tmp_path: Path) -> None:
