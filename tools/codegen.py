@@ -520,9 +520,20 @@ class Encoder:
             w.depth -= 1
 
 
-def class_of(w: Writer, struct: Struct, versions: Range) -> None:
+def explanation(struct: Struct, message: Message) -> str:
+    """Return the docstring of the class of a structure."""
+    if struct is message.root:
+        return f"The message {message.name}, versions {message.versions.low}-{message.versions.high}."
+    uses = [(field, other.name) for other in message.structs for field in other.fields if field.struct is struct]
+    start = "An element of " if any(field.array for field, _ in uses) else ""
+    return f"{start}{', '.join(f'`{field.name}` of {owner}' for field, owner in uses)}."
+
+
+def class_of(w: Writer, struct: Struct, message: Message) -> None:
     w(f"class {struct.name}(Message):")
     w.depth += 1
+    w(f'"""{explanation(struct, message)}"""')
+    w("")
     slots = ", ".join(f'"{field.name}"' for field in struct.fields)
     w(f"FIELDS: ClassVar[tuple[str, ...]] = ({slots}{',' if len(struct.fields) == 1 else ''})")
     w("__slots__ = FIELDS")
@@ -531,7 +542,7 @@ def class_of(w: Writer, struct: Struct, versions: Range) -> None:
     w("    self,")
     for field in struct.fields:
         default = default_of(field)
-        hint = annotation(field, versions)
+        hint = annotation(field, message.versions)
         if default.endswith("()") and default != "()":
             w(f"    {field.name}: {hint} | None = None,")
         else:
@@ -641,7 +652,7 @@ def module_of(message: Message) -> str:
     for struct in message.structs:
         body("")
         body("")
-        class_of(body, struct, message.versions)
+        class_of(body, struct, message)
         if struct is message.root:
             methods(body, message, parts)
     functions(body, message, parts)

@@ -1,7 +1,7 @@
 """Kafka's own commands, with Kafka's options and output, for scripts, health checks and tutorials that call them in an image.
 
 `kafka-topics.sh` and `kafka-topics` run `stuntbroker kafka-topics`, and so on; `rpk` is Redpanda's command. They need no Java:
-they use the same client as `stuntbroker topic` and similar commands.
+they use the same client as `stuntbroker topic` and similar commands, which are not here, but in `cli/commands`.
 """
 
 from __future__ import annotations

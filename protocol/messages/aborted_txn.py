@@ -16,6 +16,8 @@ _pack_qqqq = Struct(">qqqq").pack
 
 
 class AbortedTxn(Message):
+    """The message AbortedTxn, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
     __slots__ = FIELDS
 

@@ -21,6 +21,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class AddOffsetsToTxnRequest(Message):
+    """The message AddOffsetsToTxnRequest, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "group_id")
     __slots__ = FIELDS
 

@@ -20,6 +20,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class AddOffsetsToTxnResponse(Message):
+    """The message AddOffsetsToTxnResponse, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "fence_reason")
     __slots__ = FIELDS
 

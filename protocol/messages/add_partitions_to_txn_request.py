@@ -30,6 +30,8 @@ _pack_qho = Struct(">qh?").pack
 
 
 class AddPartitionsToTxnTopic(Message):
+    """An element of `topics` of AddPartitionsToTxnTransaction, `v3_and_below_topics` of AddPartitionsToTxnRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -43,6 +45,8 @@ class AddPartitionsToTxnTopic(Message):
 
 
 class AddPartitionsToTxnTransaction(Message):
+    """An element of `transactions` of AddPartitionsToTxnRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
     __slots__ = FIELDS
 
@@ -62,6 +66,8 @@ class AddPartitionsToTxnTransaction(Message):
 
 
 class AddPartitionsToTxnRequest(Message):
+    """The message AddPartitionsToTxnRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactions", "v3_and_below_transactional_id", "v3_and_below_producer_id", "v3_and_below_producer_epoch", "v3_and_below_topics")
     __slots__ = FIELDS
 

@@ -32,6 +32,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class AddPartitionsToTxnPartitionResult(Message):
+    """An element of `results_by_partition` of AddPartitionsToTxnTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "partition_error_code")
     __slots__ = FIELDS
 
@@ -45,6 +47,8 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 
 class AddPartitionsToTxnTopicResult(Message):
+    """An element of `topic_results` of AddPartitionsToTxnResult, `results_by_topic_v3_and_below` of AddPartitionsToTxnResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "results_by_partition")
     __slots__ = FIELDS
 
@@ -58,6 +62,8 @@ class AddPartitionsToTxnTopicResult(Message):
 
 
 class AddPartitionsToTxnResult(Message):
+    """An element of `results_by_transaction` of AddPartitionsToTxnResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "topic_results")
     __slots__ = FIELDS
 
@@ -71,6 +77,8 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
+    """The message AddPartitionsToTxnResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below", "fence_reason")
     __slots__ = FIELDS
 

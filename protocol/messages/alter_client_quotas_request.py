@@ -35,6 +35,8 @@ _pack_i = Struct(">i").pack
 
 
 class EntityData(Message):
+    """An element of `entity` of EntryData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
     __slots__ = FIELDS
 
@@ -48,6 +50,8 @@ class EntityData(Message):
 
 
 class OpData(Message):
+    """An element of `ops` of EntryData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("key", "value", "remove")
     __slots__ = FIELDS
 
@@ -63,6 +67,8 @@ class OpData(Message):
 
 
 class EntryData(Message):
+    """An element of `entries` of AlterClientQuotasRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity", "ops")
     __slots__ = FIELDS
 
@@ -76,6 +82,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasRequest(Message):
+    """The message AlterClientQuotasRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entries", "validate_only")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class EntityData(Message):
+    """An element of `entity` of EntryData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
     __slots__ = FIELDS
 
@@ -42,6 +44,8 @@ class EntityData(Message):
 
 
 class EntryData(Message):
+    """An element of `entries` of AlterClientQuotasResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "entity")
     __slots__ = FIELDS
 
@@ -57,6 +61,8 @@ class EntryData(Message):
 
 
 class AlterClientQuotasResponse(Message):
+    """The message AlterClientQuotasResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "entries")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterableConfig(Message):
+    """An element of `configs` of AlterConfigsResource."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "value")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
+    """An element of `resources` of AlterConfigsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "configs")
     __slots__ = FIELDS
 
@@ -62,6 +66,8 @@ class AlterConfigsResource(Message):
 
 
 class AlterConfigsRequest(Message):
+    """The message AlterConfigsRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resources", "validate_only")
     __slots__ = FIELDS
 

@@ -26,6 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class ReassignablePartition(Message):
+    """An element of `partitions` of ReassignableTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "replicas")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class ReassignablePartition(Message):
 
 
 class ReassignableTopic(Message):
+    """An element of `topics` of AlterPartitionReassignmentsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -52,6 +56,8 @@ class ReassignableTopic(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message):
+    """The message AlterPartitionReassignmentsRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("timeout_ms", "allow_replication_factor_change", "topics")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ReassignablePartitionResponse(Message):
+    """An element of `partitions` of ReassignableTopicResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class ReassignablePartitionResponse(Message):
 
 
 class ReassignableTopicResponse(Message):
+    """An element of `responses` of AlterPartitionReassignmentsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -57,6 +61,8 @@ class ReassignableTopicResponse(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
+    """The message AlterPartitionReassignmentsResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "allow_replication_factor_change", "error_code", "error_message", "responses")
     __slots__ = FIELDS
 

@@ -26,6 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterReplicaLogDirTopic(Message):
+    """An element of `topics` of AlterReplicaLogDir."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class AlterReplicaLogDirTopic(Message):
 
 
 class AlterReplicaLogDir(Message):
+    """An element of `dirs` of AlterReplicaLogDirsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("path", "topics")
     __slots__ = FIELDS
 
@@ -52,6 +56,8 @@ class AlterReplicaLogDir(Message):
 
 
 class AlterReplicaLogDirsRequest(Message):
+    """The message AlterReplicaLogDirsRequest, versions 1-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("dirs",)
     __slots__ = FIELDS
 

@@ -27,6 +27,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class AlterReplicaLogDirPartitionResult(Message):
+    """An element of `partitions` of AlterReplicaLogDirTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class AlterReplicaLogDirPartitionResult(Message):
 
 
 class AlterReplicaLogDirTopicResult(Message):
+    """An element of `results` of AlterReplicaLogDirsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
     __slots__ = FIELDS
 
@@ -53,6 +57,8 @@ class AlterReplicaLogDirTopicResult(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
+    """The message AlterReplicaLogDirsResponse, versions 1-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

@@ -28,6 +28,8 @@ _pack_bx = Struct(">bx").pack
 
 
 class ScramCredentialDeletion(Message):
+    """An element of `deletions` of AlterUserScramCredentialsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "mechanism")
     __slots__ = FIELDS
 
@@ -41,6 +43,8 @@ class ScramCredentialDeletion(Message):
 
 
 class ScramCredentialUpsertion(Message):
+    """An element of `upsertions` of AlterUserScramCredentialsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "mechanism", "iterations", "salt", "salted_password")
     __slots__ = FIELDS
 
@@ -60,6 +64,8 @@ class ScramCredentialUpsertion(Message):
 
 
 class AlterUserScramCredentialsRequest(Message):
+    """The message AlterUserScramCredentialsRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("deletions", "upsertions")
     __slots__ = FIELDS
 

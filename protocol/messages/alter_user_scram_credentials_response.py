@@ -25,6 +25,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterUserScramCredentialsResult(Message):
+    """An element of `results` of AlterUserScramCredentialsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("user", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class AlterUserScramCredentialsResult(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
+    """The message AlterUserScramCredentialsResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

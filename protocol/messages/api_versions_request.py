@@ -20,6 +20,8 @@ _pack_i = Struct(">i").pack
 
 
 class ApiVersionsRequest(Message):
+    """The message ApiVersionsRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("client_software_name", "client_software_version", "cluster_id", "node_id")
     __slots__ = FIELDS
 

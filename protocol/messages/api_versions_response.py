@@ -35,6 +35,8 @@ _pack_q = Struct(">q").pack
 
 
 class ApiVersion(Message):
+    """An element of `api_keys` of ApiVersionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("api_key", "min_version", "max_version")
     __slots__ = FIELDS
 
@@ -50,6 +52,8 @@ class ApiVersion(Message):
 
 
 class SupportedFeatureKey(Message):
+    """An element of `supported_features` of ApiVersionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "min_version", "max_version")
     __slots__ = FIELDS
 
@@ -65,6 +69,8 @@ class SupportedFeatureKey(Message):
 
 
 class FinalizedFeatureKey(Message):
+    """An element of `finalized_features` of ApiVersionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "max_version_level", "min_version_level")
     __slots__ = FIELDS
 
@@ -80,6 +86,8 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message):
+    """The message ApiVersionsResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "api_keys", "throttle_time_ms", "supported_features", "finalized_features_epoch", "finalized_features", "zk_migration_ready")
     __slots__ = FIELDS
 

@@ -21,6 +21,8 @@ _pack_i = Struct(">i").pack
 
 
 class TopicPartition(Message):
+    """An element of `assigned_partitions` of ConsumerProtocolAssignment."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -34,6 +36,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolAssignment(Message):
+    """The message ConsumerProtocolAssignment, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("assigned_partitions", "user_data")
     __slots__ = FIELDS
 

@@ -23,6 +23,8 @@ _pack_i = Struct(">i").pack
 
 
 class TopicPartition(Message):
+    """An element of `owned_partitions` of ConsumerProtocolSubscription."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -36,6 +38,8 @@ class TopicPartition(Message):
 
 
 class ConsumerProtocolSubscription(Message):
+    """The message ConsumerProtocolSubscription, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "user_data", "owned_partitions", "generation_id", "rack_id")
     __slots__ = FIELDS
 

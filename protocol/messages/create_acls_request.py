@@ -31,6 +31,8 @@ _pack_i = Struct(">i").pack
 
 
 class AclCreation(Message):
+    """An element of `creations` of CreateAclsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
     __slots__ = FIELDS
 
@@ -54,6 +56,8 @@ class AclCreation(Message):
 
 
 class CreateAclsRequest(Message):
+    """The message CreateAclsRequest, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("creations",)
     __slots__ = FIELDS
 

@@ -26,6 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class AclCreationResult(Message):
+    """An element of `results` of CreateAclsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class AclCreationResult(Message):
 
 
 class CreateAclsResponse(Message):
+    """The message CreateAclsResponse, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_iox = Struct(">i?x").pack
 
 
 class CreatePartitionsAssignment(Message):
+    """An element of `assignments` of CreatePartitionsTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("broker_ids",)
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class CreatePartitionsAssignment(Message):
 
 
 class CreatePartitionsTopic(Message):
+    """An element of `topics` of CreatePartitionsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "count", "assignments")
     __slots__ = FIELDS
 
@@ -55,6 +59,8 @@ class CreatePartitionsTopic(Message):
 
 
 class CreatePartitionsRequest(Message):
+    """The message CreatePartitionsRequest, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms", "validate_only")
     __slots__ = FIELDS
 

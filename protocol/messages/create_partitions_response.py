@@ -29,6 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class CreatePartitionsTopicResult(Message):
+    """An element of `results` of CreatePartitionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class CreatePartitionsTopicResult(Message):
 
 
 class CreatePartitionsResponse(Message):
+    """The message CreatePartitionsResponse, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CreatableReplicaAssignment(Message):
+    """An element of `assignments` of CreatableTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "broker_ids")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class CreatableReplicaAssignment(Message):
 
 
 class CreatableTopicConfig(Message):
+    """An element of `configs` of CreatableTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "value")
     __slots__ = FIELDS
 
@@ -60,6 +64,8 @@ class CreatableTopicConfig(Message):
 
 
 class CreatableTopic(Message):
+    """An element of `topics` of CreateTopicsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "num_partitions", "replication_factor", "assignments", "configs")
     __slots__ = FIELDS
 
@@ -79,6 +85,8 @@ class CreatableTopic(Message):
 
 
 class CreateTopicsRequest(Message):
+    """The message CreateTopicsRequest, versions 2-7."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms", "validate_only")
     __slots__ = FIELDS
 

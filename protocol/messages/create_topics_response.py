@@ -38,6 +38,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CreatableTopicConfigs(Message):
+    """An element of `configs` of CreatableTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "read_only", "config_source", "is_sensitive")
     __slots__ = FIELDS
 
@@ -57,6 +59,8 @@ class CreatableTopicConfigs(Message):
 
 
 class CreatableTopicResult(Message):
+    """An element of `topics` of CreateTopicsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "error_code", "error_message", "topic_config_error_code", "num_partitions", "replication_factor", "configs")
     __slots__ = FIELDS
 
@@ -82,6 +86,8 @@ class CreatableTopicResult(Message):
 
 
 class CreateTopicsResponse(Message):
+    """The message CreateTopicsResponse, versions 2-7."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -31,6 +31,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteAclsFilter(Message):
+    """An element of `filters` of DeleteAclsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
     __slots__ = FIELDS
 
@@ -54,6 +56,8 @@ class DeleteAclsFilter(Message):
 
 
 class DeleteAclsRequest(Message):
+    """The message DeleteAclsRequest, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("filters",)
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteAclsMatchingAcl(Message):
+    """An element of `matching_acls` of DeleteAclsFilterResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
     __slots__ = FIELDS
 
@@ -61,6 +63,8 @@ class DeleteAclsMatchingAcl(Message):
 
 
 class DeleteAclsFilterResult(Message):
+    """An element of `filter_results` of DeleteAclsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "matching_acls")
     __slots__ = FIELDS
 
@@ -76,6 +80,8 @@ class DeleteAclsFilterResult(Message):
 
 
 class DeleteAclsResponse(Message):
+    """The message DeleteAclsResponse, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "filter_results")
     __slots__ = FIELDS
 

@@ -25,6 +25,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeleteGroupsRequest(Message):
+    """The message DeleteGroupsRequest, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("groups_names",)
     __slots__ = FIELDS
 

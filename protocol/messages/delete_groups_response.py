@@ -27,6 +27,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeletableGroupResult(Message):
+    """An element of `results` of DeleteGroupsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -42,6 +44,8 @@ class DeletableGroupResult(Message):
 
 
 class DeleteGroupsResponse(Message):
+    """The message DeleteGroupsResponse, versions 0-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

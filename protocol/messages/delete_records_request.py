@@ -30,6 +30,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DeleteRecordsPartition(Message):
+    """An element of `partitions` of DeleteRecordsTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "offset")
     __slots__ = FIELDS
 
@@ -43,6 +45,8 @@ class DeleteRecordsPartition(Message):
 
 
 class DeleteRecordsTopic(Message):
+    """An element of `topics` of DeleteRecordsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -56,6 +60,8 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message):
+    """The message DeleteRecordsRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "timeout_ms")
     __slots__ = FIELDS
 

@@ -27,6 +27,8 @@ _pack_iqhx = Struct(">iqhx").pack
 
 
 class DeleteRecordsPartitionResult(Message):
+    """An element of `partitions` of DeleteRecordsTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "low_watermark", "error_code")
     __slots__ = FIELDS
 
@@ -42,6 +44,8 @@ class DeleteRecordsPartitionResult(Message):
 
 
 class DeleteRecordsTopicResult(Message):
+    """An element of `topics` of DeleteRecordsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -55,6 +59,8 @@ class DeleteRecordsTopicResult(Message):
 
 
 class DeleteRecordsResponse(Message):
+    """The message DeleteRecordsResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -31,6 +31,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DeleteTopicState(Message):
+    """An element of `topics` of DeleteTopicsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class DeleteTopicState(Message):
 
 
 class DeleteTopicsRequest(Message):
+    """The message DeleteTopicsRequest, versions 1-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "topic_names", "timeout_ms")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class DeletableTopicResult(Message):
+    """An element of `responses` of DeleteTopicsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -46,6 +48,8 @@ class DeletableTopicResult(Message):
 
 
 class DeleteTopicsResponse(Message):
+    """The message DeleteTopicsResponse, versions 1-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "responses")
     __slots__ = FIELDS
 

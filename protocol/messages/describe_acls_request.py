@@ -24,6 +24,8 @@ _pack_bbx = Struct(">bbx").pack
 
 
 class DescribeAclsRequest(Message):
+    """The message DescribeAclsRequest, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter", "operation", "permission_type")
     __slots__ = FIELDS
 

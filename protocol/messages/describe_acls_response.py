@@ -34,6 +34,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class AclDescription(Message):
+    """An element of `acls` of DescribeAclsResource."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("principal", "host", "operation", "permission_type")
     __slots__ = FIELDS
 
@@ -51,6 +53,8 @@ class AclDescription(Message):
 
 
 class DescribeAclsResource(Message):
+    """An element of `resources` of DescribeAclsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "pattern_type", "acls")
     __slots__ = FIELDS
 
@@ -68,6 +72,8 @@ class DescribeAclsResource(Message):
 
 
 class DescribeAclsResponse(Message):
+    """The message DescribeAclsResponse, versions 1-3."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "resources")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class ComponentData(Message):
+    """An element of `components` of DescribeClientQuotasRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "match_type", "match")
     __slots__ = FIELDS
 
@@ -49,6 +51,8 @@ class ComponentData(Message):
 
 
 class DescribeClientQuotasRequest(Message):
+    """The message DescribeClientQuotasRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("components", "strict")
     __slots__ = FIELDS
 

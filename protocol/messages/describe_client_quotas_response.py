@@ -32,6 +32,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class EntityData(Message):
+    """An element of `entity` of EntryData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity_type", "entity_name")
     __slots__ = FIELDS
 
@@ -45,6 +47,8 @@ class EntityData(Message):
 
 
 class ValueData(Message):
+    """An element of `values` of EntryData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("key", "value")
     __slots__ = FIELDS
 
@@ -58,6 +62,8 @@ class ValueData(Message):
 
 
 class EntryData(Message):
+    """An element of `entries` of DescribeClientQuotasResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("entity", "values")
     __slots__ = FIELDS
 
@@ -71,6 +77,8 @@ class EntryData(Message):
 
 
 class DescribeClientQuotasResponse(Message):
+    """The message DescribeClientQuotasResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "entries")
     __slots__ = FIELDS
 

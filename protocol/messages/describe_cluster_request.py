@@ -19,6 +19,8 @@ _pack_b = Struct(">b").pack
 
 
 class DescribeClusterRequest(Message):
+    """The message DescribeClusterRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("include_cluster_authorized_operations", "endpoint_type", "include_fenced_brokers")
     __slots__ = FIELDS
 

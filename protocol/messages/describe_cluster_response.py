@@ -30,6 +30,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribeClusterBroker(Message):
+    """An element of `brokers` of DescribeClusterResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("broker_id", "host", "port", "rack", "is_fenced")
     __slots__ = FIELDS
 
@@ -49,6 +51,8 @@ class DescribeClusterBroker(Message):
 
 
 class DescribeClusterResponse(Message):
+    """The message DescribeClusterResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "endpoint_type", "cluster_id", "controller_id", "brokers", "cluster_authorized_operations")
     __slots__ = FIELDS
 

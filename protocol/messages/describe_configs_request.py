@@ -32,6 +32,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeConfigsResource(Message):
+    """An element of `resources` of DescribeConfigsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "configuration_keys")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class DescribeConfigsResource(Message):
 
 
 class DescribeConfigsRequest(Message):
+    """The message DescribeConfigsRequest, versions 1-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resources", "include_synonyms", "include_documentation")
     __slots__ = FIELDS
 

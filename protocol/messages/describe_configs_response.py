@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeConfigsSynonym(Message):
+    """An element of `synonyms` of DescribeConfigsResourceResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "source")
     __slots__ = FIELDS
 
@@ -49,6 +51,8 @@ class DescribeConfigsSynonym(Message):
 
 
 class DescribeConfigsResourceResult(Message):
+    """An element of `configs` of DescribeConfigsResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "value", "read_only", "config_source", "is_sensitive", "synonyms", "config_type", "documentation")
     __slots__ = FIELDS
 
@@ -74,6 +78,8 @@ class DescribeConfigsResourceResult(Message):
 
 
 class DescribeConfigsResult(Message):
+    """An element of `results` of DescribeConfigsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name", "configs")
     __slots__ = FIELDS
 
@@ -93,6 +99,8 @@ class DescribeConfigsResult(Message):
 
 
 class DescribeConfigsResponse(Message):
+    """The message DescribeConfigsResponse, versions 1-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "results")
     __slots__ = FIELDS
 

@@ -28,6 +28,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribeGroupsRequest(Message):
+    """The message DescribeGroupsRequest, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("groups", "include_authorized_operations")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribedGroupMember(Message):
+    """An element of `members` of DescribedGroup."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "client_id", "client_host", "member_metadata", "member_assignment")
     __slots__ = FIELDS
 
@@ -55,6 +57,8 @@ class DescribedGroupMember(Message):
 
 
 class DescribedGroup(Message):
+    """An element of `groups` of DescribeGroupsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "group_id", "group_state", "protocol_type", "protocol_data", "members", "authorized_operations")
     __slots__ = FIELDS
 
@@ -80,6 +84,8 @@ class DescribedGroup(Message):
 
 
 class DescribeGroupsResponse(Message):
+    """The message DescribeGroupsResponse, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "groups")
     __slots__ = FIELDS
 

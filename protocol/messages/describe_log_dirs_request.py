@@ -26,6 +26,8 @@ _pack_i = Struct(">i").pack
 
 
 class DescribableLogDirTopic(Message):
+    """An element of `topics` of DescribeLogDirsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class DescribableLogDirTopic(Message):
 
 
 class DescribeLogDirsRequest(Message):
+    """The message DescribeLogDirsRequest, versions 1-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
     __slots__ = FIELDS
 

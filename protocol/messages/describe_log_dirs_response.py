@@ -33,6 +33,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class DescribeLogDirsPartition(Message):
+    """An element of `partitions` of DescribeLogDirsTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "partition_size", "offset_lag", "is_future_key")
     __slots__ = FIELDS
 
@@ -50,6 +52,8 @@ class DescribeLogDirsPartition(Message):
 
 
 class DescribeLogDirsTopic(Message):
+    """An element of `topics` of DescribeLogDirsResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -63,6 +67,8 @@ class DescribeLogDirsTopic(Message):
 
 
 class DescribeLogDirsResult(Message):
+    """An element of `results` of DescribeLogDirsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes", "is_cordoned")
     __slots__ = FIELDS
 
@@ -84,6 +90,8 @@ class DescribeLogDirsResult(Message):
 
 
 class DescribeLogDirsResponse(Message):
+    """The message DescribeLogDirsResponse, versions 1-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "results")
     __slots__ = FIELDS
 

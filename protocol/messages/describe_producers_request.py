@@ -21,6 +21,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class TopicRequest(Message):
+    """An element of `topics` of DescribeProducersRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
     __slots__ = FIELDS
 
@@ -34,6 +36,8 @@ class TopicRequest(Message):
 
 
 class DescribeProducersRequest(Message):
+    """The message DescribeProducersRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
     __slots__ = FIELDS
 

@@ -27,6 +27,8 @@ _pack_qiiqiqx = Struct(">qiiqiqx").pack
 
 
 class ProducerState(Message):
+    """An element of `active_producers` of PartitionResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch", "current_txn_start_offset")
     __slots__ = FIELDS
 
@@ -48,6 +50,8 @@ class ProducerState(Message):
 
 
 class PartitionResponse(Message):
+    """An element of `partitions` of TopicResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message", "active_producers")
     __slots__ = FIELDS
 
@@ -65,6 +69,8 @@ class PartitionResponse(Message):
 
 
 class TopicResponse(Message):
+    """An element of `topics` of DescribeProducersResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -78,6 +84,8 @@ class TopicResponse(Message):
 
 
 class DescribeProducersResponse(Message):
+    """The message DescribeProducersResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

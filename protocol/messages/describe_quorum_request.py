@@ -24,6 +24,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class PartitionData(Message):
+    """An element of `partitions` of TopicData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index",)
     __slots__ = FIELDS
 
@@ -35,6 +37,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
+    """An element of `topics` of DescribeQuorumRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
     __slots__ = FIELDS
 
@@ -48,6 +52,8 @@ class TopicData(Message):
 
 
 class DescribeQuorumRequest(Message):
+    """The message DescribeQuorumRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics",)
     __slots__ = FIELDS
 

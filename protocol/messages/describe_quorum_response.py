@@ -38,6 +38,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class ReplicaState(Message):
+    """An element of `current_voters` of PartitionData, `observers` of PartitionData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "replica_directory_id", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp")
     __slots__ = FIELDS
 
@@ -57,6 +59,8 @@ class ReplicaState(Message):
 
 
 class PartitionData(Message):
+    """An element of `partitions` of TopicData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "error_message", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
     __slots__ = FIELDS
 
@@ -82,6 +86,8 @@ class PartitionData(Message):
 
 
 class TopicData(Message):
+    """An element of `topics` of DescribeQuorumResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partitions")
     __slots__ = FIELDS
 
@@ -95,6 +101,8 @@ class TopicData(Message):
 
 
 class Listener(Message):
+    """An element of `listeners` of Node."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "host", "port")
     __slots__ = FIELDS
 
@@ -110,6 +118,8 @@ class Listener(Message):
 
 
 class Node(Message):
+    """An element of `nodes` of DescribeQuorumResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "listeners")
     __slots__ = FIELDS
 
@@ -123,6 +133,8 @@ class Node(Message):
 
 
 class DescribeQuorumResponse(Message):
+    """The message DescribeQuorumResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "topics", "nodes")
     __slots__ = FIELDS
 

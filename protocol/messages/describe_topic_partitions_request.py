@@ -25,6 +25,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class TopicRequest(Message):
+    """An element of `topics` of DescribeTopicPartitionsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name",)
     __slots__ = FIELDS
 
@@ -36,6 +38,8 @@ class TopicRequest(Message):
 
 
 class Cursor(Message):
+    """`cursor` of DescribeTopicPartitionsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partition_index")
     __slots__ = FIELDS
 
@@ -49,6 +53,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsRequest(Message):
+    """The message DescribeTopicPartitionsRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "response_partition_limit", "cursor")
     __slots__ = FIELDS
 

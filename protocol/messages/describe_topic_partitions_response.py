@@ -31,6 +31,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
+    """An element of `partitions` of DescribeTopicPartitionsResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "eligible_leader_replicas", "last_known_elr", "offline_replicas")
     __slots__ = FIELDS
 
@@ -58,6 +60,8 @@ class DescribeTopicPartitionsResponsePartition(Message):
 
 
 class DescribeTopicPartitionsResponseTopic(Message):
+    """An element of `topics` of DescribeTopicPartitionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     __slots__ = FIELDS
 
@@ -79,6 +83,8 @@ class DescribeTopicPartitionsResponseTopic(Message):
 
 
 class Cursor(Message):
+    """`next_cursor` of DescribeTopicPartitionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_name", "partition_index")
     __slots__ = FIELDS
 
@@ -92,6 +98,8 @@ class Cursor(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
+    """The message DescribeTopicPartitionsResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "next_cursor")
     __slots__ = FIELDS
 

@@ -20,6 +20,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class DescribeTransactionsRequest(Message):
+    """The message DescribeTransactionsRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_ids",)
     __slots__ = FIELDS
 

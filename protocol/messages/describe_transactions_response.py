@@ -26,6 +26,8 @@ _pack_iqqh = Struct(">iqqh").pack
 
 
 class TopicData(Message):
+    """An element of `topics` of TransactionState."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class TopicData(Message):
 
 
 class TransactionState(Message):
+    """An element of `transaction_states` of DescribeTransactionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "transactional_id", "transaction_state", "transaction_timeout_ms", "transaction_start_time_ms", "producer_id", "producer_epoch", "topics")
     __slots__ = FIELDS
 
@@ -64,6 +68,8 @@ class TransactionState(Message):
 
 
 class DescribeTransactionsResponse(Message):
+    """The message DescribeTransactionsResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "transaction_states")
     __slots__ = FIELDS
 

@@ -21,6 +21,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class UserName(Message):
+    """An element of `users` of DescribeUserScramCredentialsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name",)
     __slots__ = FIELDS
 
@@ -32,6 +34,8 @@ class UserName(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message):
+    """The message DescribeUserScramCredentialsRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("users",)
     __slots__ = FIELDS
 

@@ -27,6 +27,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class CredentialInfo(Message):
+    """An element of `credential_infos` of DescribeUserScramCredentialsResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("mechanism", "iterations")
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class CredentialInfo(Message):
 
 
 class DescribeUserScramCredentialsResult(Message):
+    """An element of `results` of DescribeUserScramCredentialsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("user", "error_code", "error_message", "credential_infos")
     __slots__ = FIELDS
 
@@ -57,6 +61,8 @@ class DescribeUserScramCredentialsResult(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
+    """The message DescribeUserScramCredentialsResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "results")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class TopicPartitions(Message):
+    """An element of `topic_partitions` of ElectLeadersRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -42,6 +44,8 @@ class TopicPartitions(Message):
 
 
 class ElectLeadersRequest(Message):
+    """The message ElectLeadersRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("election_type", "topic_partitions", "timeout_ms")
     __slots__ = FIELDS
 

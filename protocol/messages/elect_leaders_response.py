@@ -31,6 +31,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class PartitionResult(Message):
+    """An element of `partition_result` of ReplicaElectionResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_id", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -46,6 +48,8 @@ class PartitionResult(Message):
 
 
 class ReplicaElectionResult(Message):
+    """An element of `replica_election_results` of ElectLeadersResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partition_result")
     __slots__ = FIELDS
 
@@ -59,6 +63,8 @@ class ReplicaElectionResult(Message):
 
 
 class ElectLeadersResponse(Message):
+    """The message ElectLeadersResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "replica_election_results")
     __slots__ = FIELDS
 

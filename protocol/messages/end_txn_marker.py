@@ -16,6 +16,8 @@ _pack_i = Struct(">i").pack
 
 
 class EndTxnMarker(Message):
+    """The message EndTxnMarker, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("coordinator_epoch",)
     __slots__ = FIELDS
 

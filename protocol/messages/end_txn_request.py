@@ -22,6 +22,8 @@ _pack_qhox = Struct(">qh?x").pack
 
 
 class EndTxnRequest(Message):
+    """The message EndTxnRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "producer_epoch", "committed")
     __slots__ = FIELDS
 

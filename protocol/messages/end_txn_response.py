@@ -22,6 +22,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class EndTxnResponse(Message):
+    """The message EndTxnResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "fence_reason")
     __slots__ = FIELDS
 

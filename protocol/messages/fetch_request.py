@@ -43,6 +43,8 @@ _pack_q = Struct(">q").pack
 
 
 class ReplicaState(Message):
+    """`replica_state` of FetchRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "replica_epoch")
     __slots__ = FIELDS
 
@@ -56,6 +58,8 @@ class ReplicaState(Message):
 
 
 class FetchPartition(Message):
+    """An element of `partitions` of FetchTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "replica_directory_id", "high_watermark")
     __slots__ = FIELDS
 
@@ -81,6 +85,8 @@ class FetchPartition(Message):
 
 
 class FetchTopic(Message):
+    """An element of `topics` of FetchRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -96,6 +102,8 @@ class FetchTopic(Message):
 
 
 class ForgottenTopic(Message):
+    """An element of `forgotten_topics_data` of FetchRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -111,6 +119,8 @@ class ForgottenTopic(Message):
 
 
 class FetchRequest(Message):
+    """The message FetchRequest, versions 4-18."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("cluster_id", "replica_id", "replica_state", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch", "topics", "forgotten_topics_data", "rack_id")
     __slots__ = FIELDS
 

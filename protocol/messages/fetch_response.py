@@ -53,6 +53,8 @@ _pack_qqx = Struct(">qqx").pack
 
 
 class EpochEndOffset(Message):
+    """`diverging_epoch` of PartitionData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("epoch", "end_offset")
     __slots__ = FIELDS
 
@@ -66,6 +68,8 @@ class EpochEndOffset(Message):
 
 
 class LeaderIdAndEpoch(Message):
+    """`current_leader` of PartitionData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("leader_id", "leader_epoch")
     __slots__ = FIELDS
 
@@ -79,6 +83,8 @@ class LeaderIdAndEpoch(Message):
 
 
 class SnapshotId(Message):
+    """`snapshot_id` of PartitionData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("end_offset", "epoch")
     __slots__ = FIELDS
 
@@ -92,6 +98,8 @@ class SnapshotId(Message):
 
 
 class AbortedTransaction(Message):
+    """An element of `aborted_transactions` of PartitionData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "first_offset")
     __slots__ = FIELDS
 
@@ -105,6 +113,8 @@ class AbortedTransaction(Message):
 
 
 class PartitionData(Message):
+    """An element of `partitions` of FetchableTopicResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "current_leader", "snapshot_id", "aborted_transactions", "preferred_read_replica", "records")
     __slots__ = FIELDS
 
@@ -136,6 +146,8 @@ class PartitionData(Message):
 
 
 class FetchableTopicResponse(Message):
+    """An element of `responses` of FetchResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -151,6 +163,8 @@ class FetchableTopicResponse(Message):
 
 
 class NodeEndpoint(Message):
+    """An element of `node_endpoints` of FetchResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
 
@@ -168,6 +182,8 @@ class NodeEndpoint(Message):
 
 
 class FetchResponse(Message):
+    """The message FetchResponse, versions 4-18."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
     __slots__ = FIELDS
 

@@ -25,6 +25,8 @@ _pack_b = Struct(">b").pack
 
 
 class FindCoordinatorRequest(Message):
+    """The message FindCoordinatorRequest, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("key", "key_type", "coordinator_keys")
     __slots__ = FIELDS
 

@@ -31,6 +31,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class Coordinator(Message):
+    """An element of `coordinators` of FindCoordinatorResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("key", "node_id", "host", "port", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -52,6 +54,8 @@ class Coordinator(Message):
 
 
 class FindCoordinatorResponse(Message):
+    """The message FindCoordinatorResponse, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "node_id", "host", "port", "coordinators")
     __slots__ = FIELDS
 

@@ -15,6 +15,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class GroupMetadataKey(Message):
+    """The message GroupMetadataKey, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group",)
     __slots__ = FIELDS
 

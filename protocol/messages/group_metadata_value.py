@@ -35,6 +35,8 @@ _pack_q = Struct(">q").pack
 
 
 class MemberMetadata(Message):
+    """An element of `members` of GroupMetadataValue."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "client_id", "client_host", "rebalance_timeout", "session_timeout", "subscription", "assignment")
     __slots__ = FIELDS
 
@@ -60,6 +62,8 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message):
+    """The message GroupMetadataValue, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("protocol_type", "generation", "protocol", "leader", "current_state_timestamp", "members")
     __slots__ = FIELDS
 

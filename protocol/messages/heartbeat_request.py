@@ -24,6 +24,8 @@ _pack_i = Struct(">i").pack
 
 
 class HeartbeatRequest(Message):
+    """The message HeartbeatRequest, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "generation_id", "member_id", "group_instance_id")
     __slots__ = FIELDS
 

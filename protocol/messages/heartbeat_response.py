@@ -21,6 +21,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class HeartbeatResponse(Message):
+    """The message HeartbeatResponse, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterableConfig(Message):
+    """An element of `configs` of AlterConfigsResource."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "config_operation", "value")
     __slots__ = FIELDS
 
@@ -49,6 +51,8 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
+    """An element of `resources` of IncrementalAlterConfigsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_type", "resource_name", "configs")
     __slots__ = FIELDS
 
@@ -64,6 +68,8 @@ class AlterConfigsResource(Message):
 
 
 class IncrementalAlterConfigsRequest(Message):
+    """The message IncrementalAlterConfigsRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resources", "validate_only")
     __slots__ = FIELDS
 

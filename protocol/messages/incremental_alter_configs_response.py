@@ -31,6 +31,8 @@ _pack_i = Struct(">i").pack
 
 
 class AlterConfigsResourceResponse(Message):
+    """An element of `responses` of IncrementalAlterConfigsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "resource_type", "resource_name")
     __slots__ = FIELDS
 
@@ -48,6 +50,8 @@ class AlterConfigsResourceResponse(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
+    """The message IncrementalAlterConfigsResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "responses")
     __slots__ = FIELDS
 

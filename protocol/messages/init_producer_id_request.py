@@ -32,6 +32,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class AssignedTopic(Message):
+    """An element of `assigned_partitions` of InitProducerIdRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -45,6 +47,8 @@ class AssignedTopic(Message):
 
 
 class InitProducerIdRequest(Message):
+    """The message InitProducerIdRequest, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable_2pc", "keep_prepared_txn", "consumer_group_id", "generation_id", "assigned_partitions")
     __slots__ = FIELDS
 

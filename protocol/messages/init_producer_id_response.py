@@ -22,6 +22,8 @@ _pack_qh = Struct(">qh").pack
 
 
 class InitProducerIdResponse(Message):
+    """The message InitProducerIdResponse, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch", "fence_reason")
     __slots__ = FIELDS
 

@@ -35,6 +35,8 @@ _pack_ii = Struct(">ii").pack
 
 
 class JoinGroupRequestProtocol(Message):
+    """An element of `protocols` of JoinGroupRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "metadata")
     __slots__ = FIELDS
 
@@ -48,6 +50,8 @@ class JoinGroupRequestProtocol(Message):
 
 
 class JoinGroupRequest(Message):
+    """The message JoinGroupRequest, versions 0-9."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "session_timeout_ms", "rebalance_timeout_ms", "member_id", "group_instance_id", "protocol_type", "protocols", "reason")
     __slots__ = FIELDS
 

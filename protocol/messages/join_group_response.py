@@ -37,6 +37,8 @@ _pack_ihi = Struct(">ihi").pack
 
 
 class JoinGroupResponseMember(Message):
+    """An element of `members` of JoinGroupResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "metadata")
     __slots__ = FIELDS
 
@@ -52,6 +54,8 @@ class JoinGroupResponseMember(Message):
 
 
 class JoinGroupResponse(Message):
+    """The message JoinGroupResponse, versions 0-9."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "generation_id", "protocol_type", "protocol_name", "leader", "skip_assignment", "member_id", "members")
     __slots__ = FIELDS
 

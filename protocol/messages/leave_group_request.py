@@ -29,6 +29,8 @@ _pack_i = Struct(">i").pack
 
 
 class MemberIdentity(Message):
+    """An element of `members` of LeaveGroupRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "reason")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class MemberIdentity(Message):
 
 
 class LeaveGroupRequest(Message):
+    """The message LeaveGroupRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "member_id", "members")
     __slots__ = FIELDS
 

@@ -32,6 +32,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class MemberResponse(Message):
+    """An element of `members` of LeaveGroupResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "group_instance_id", "error_code")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class MemberResponse(Message):
 
 
 class LeaveGroupResponse(Message):
+    """The message LeaveGroupResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "members")
     __slots__ = FIELDS
 

@@ -18,6 +18,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class ListConfigResourcesRequest(Message):
+    """The message ListConfigResourcesRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_types",)
     __slots__ = FIELDS
 

@@ -24,6 +24,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ConfigResource(Message):
+    """An element of `config_resources` of ListConfigResourcesResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("resource_name", "resource_type")
     __slots__ = FIELDS
 
@@ -37,6 +39,8 @@ class ConfigResource(Message):
 
 
 class ListConfigResourcesResponse(Message):
+    """The message ListConfigResourcesResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "config_resources")
     __slots__ = FIELDS
 

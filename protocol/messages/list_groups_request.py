@@ -20,6 +20,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class ListGroupsRequest(Message):
+    """The message ListGroupsRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("states_filter", "types_filter")
     __slots__ = FIELDS
 

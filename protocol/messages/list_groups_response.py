@@ -28,6 +28,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class ListedGroup(Message):
+    """An element of `groups` of ListGroupsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "protocol_type", "group_state", "group_type")
     __slots__ = FIELDS
 
@@ -45,6 +47,8 @@ class ListedGroup(Message):
 
 
 class ListGroupsResponse(Message):
+    """The message ListGroupsResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "groups")
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_q = Struct(">q").pack
 
 
 class ListOffsetsPartition(Message):
+    """An element of `partitions` of ListOffsetsTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "current_leader_epoch", "timestamp")
     __slots__ = FIELDS
 
@@ -49,6 +51,8 @@ class ListOffsetsPartition(Message):
 
 
 class ListOffsetsTopic(Message):
+    """An element of `topics` of ListOffsetsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -62,6 +66,8 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Message):
+    """The message ListOffsetsRequest, versions 1-11."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "isolation_level", "topics", "timeout_ms")
     __slots__ = FIELDS
 

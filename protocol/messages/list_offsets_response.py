@@ -28,6 +28,8 @@ _pack_ihqqix = Struct(">ihqqix").pack
 
 
 class ListOffsetsPartitionResponse(Message):
+    """An element of `partitions` of ListOffsetsTopicResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class ListOffsetsPartitionResponse(Message):
 
 
 class ListOffsetsTopicResponse(Message):
+    """An element of `topics` of ListOffsetsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -60,6 +64,8 @@ class ListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message):
+    """The message ListOffsetsResponse, versions 1-11."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -24,6 +24,8 @@ _pack_i = Struct(">i").pack
 
 
 class ListPartitionReassignmentsTopics(Message):
+    """An element of `topics` of ListPartitionReassignmentsRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
     __slots__ = FIELDS
 
@@ -37,6 +39,8 @@ class ListPartitionReassignmentsTopics(Message):
 
 
 class ListPartitionReassignmentsRequest(Message):
+    """The message ListPartitionReassignmentsRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("timeout_ms", "topics")
     __slots__ = FIELDS
 

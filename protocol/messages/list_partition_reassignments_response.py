@@ -25,6 +25,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class OngoingPartitionReassignment(Message):
+    """An element of `partitions` of OngoingTopicReassignment."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
     __slots__ = FIELDS
 
@@ -42,6 +44,8 @@ class OngoingPartitionReassignment(Message):
 
 
 class OngoingTopicReassignment(Message):
+    """An element of `topics` of ListPartitionReassignmentsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -55,6 +59,8 @@ class OngoingTopicReassignment(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
+    """The message ListPartitionReassignmentsResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "topics")
     __slots__ = FIELDS
 

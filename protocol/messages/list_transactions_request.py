@@ -24,6 +24,8 @@ _pack_q = Struct(">q").pack
 
 
 class ListTransactionsRequest(Message):
+    """The message ListTransactionsRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern")
     __slots__ = FIELDS
 

@@ -24,6 +24,8 @@ _pack_q = Struct(">q").pack
 
 
 class TransactionState(Message):
+    """An element of `transaction_states` of ListTransactionsResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "producer_id", "transaction_state")
     __slots__ = FIELDS
 
@@ -39,6 +41,8 @@ class TransactionState(Message):
 
 
 class ListTransactionsResponse(Message):
+    """The message ListTransactionsResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
     __slots__ = FIELDS
 

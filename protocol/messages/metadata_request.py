@@ -34,6 +34,8 @@ _pack_i = Struct(">i").pack
 
 
 class MetadataRequestTopic(Message):
+    """An element of `topics` of MetadataRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic_id", "name")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class MetadataRequestTopic(Message):
 
 
 class MetadataRequest(Message):
+    """The message MetadataRequest, versions 0-13."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
     __slots__ = FIELDS
 

@@ -39,6 +39,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class MetadataResponseBroker(Message):
+    """An element of `brokers` of MetadataResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
 
@@ -56,6 +58,8 @@ class MetadataResponseBroker(Message):
 
 
 class MetadataResponsePartition(Message):
+    """An element of `partitions` of MetadataResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition_index", "leader_id", "leader_epoch", "replica_nodes", "isr_nodes", "offline_replicas")
     __slots__ = FIELDS
 
@@ -79,6 +83,8 @@ class MetadataResponsePartition(Message):
 
 
 class MetadataResponseTopic(Message):
+    """An element of `topics` of MetadataResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "name", "topic_id", "is_internal", "partitions", "topic_authorized_operations")
     __slots__ = FIELDS
 
@@ -100,6 +106,8 @@ class MetadataResponseTopic(Message):
 
 
 class MetadataResponse(Message):
+    """The message MetadataResponse, versions 0-13."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "topics", "cluster_authorized_operations", "error_code")
     __slots__ = FIELDS
 

@@ -18,6 +18,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetCommitKey(Message):
+    """The message OffsetCommitKey, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group", "topic", "partition")
     __slots__ = FIELDS
 

@@ -38,6 +38,8 @@ _pack_q = Struct(">q").pack
 
 
 class OffsetCommitRequestPartition(Message):
+    """An element of `partitions` of OffsetCommitRequestTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     __slots__ = FIELDS
 
@@ -55,6 +57,8 @@ class OffsetCommitRequestPartition(Message):
 
 
 class OffsetCommitRequestTopic(Message):
+    """An element of `topics` of OffsetCommitRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -70,6 +74,8 @@ class OffsetCommitRequestTopic(Message):
 
 
 class OffsetCommitRequest(Message):
+    """The message OffsetCommitRequest, versions 2-10."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "generation_id_or_member_epoch", "member_id", "group_instance_id", "retention_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -30,6 +30,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class OffsetCommitResponsePartition(Message):
+    """An element of `partitions` of OffsetCommitResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
     __slots__ = FIELDS
 
@@ -43,6 +45,8 @@ class OffsetCommitResponsePartition(Message):
 
 
 class OffsetCommitResponseTopic(Message):
+    """An element of `topics` of OffsetCommitResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -58,6 +62,8 @@ class OffsetCommitResponseTopic(Message):
 
 
 class OffsetCommitResponse(Message):
+    """The message OffsetCommitResponse, versions 2-10."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -29,6 +29,8 @@ _pack_qi = Struct(">qi").pack
 
 
 class OffsetCommitValue(Message):
+    """The message OffsetCommitValue, versions 0-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
     __slots__ = FIELDS
 

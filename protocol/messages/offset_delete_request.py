@@ -20,6 +20,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetDeleteRequestPartition(Message):
+    """An element of `partitions` of OffsetDeleteRequestTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index",)
     __slots__ = FIELDS
 
@@ -31,6 +33,8 @@ class OffsetDeleteRequestPartition(Message):
 
 
 class OffsetDeleteRequestTopic(Message):
+    """An element of `topics` of OffsetDeleteRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -44,6 +48,8 @@ class OffsetDeleteRequestTopic(Message):
 
 
 class OffsetDeleteRequest(Message):
+    """The message OffsetDeleteRequest, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics")
     __slots__ = FIELDS
 

@@ -23,6 +23,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class OffsetDeleteResponsePartition(Message):
+    """An element of `partitions` of OffsetDeleteResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
     __slots__ = FIELDS
 
@@ -36,6 +38,8 @@ class OffsetDeleteResponsePartition(Message):
 
 
 class OffsetDeleteResponseTopic(Message):
+    """An element of `topics` of OffsetDeleteResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -49,6 +53,8 @@ class OffsetDeleteResponseTopic(Message):
 
 
 class OffsetDeleteResponse(Message):
+    """The message OffsetDeleteResponse, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "throttle_time_ms", "topics")
     __slots__ = FIELDS
 

@@ -32,6 +32,8 @@ _pack_i = Struct(">i").pack
 
 
 class OffsetFetchRequestTopic(Message):
+    """An element of `topics` of OffsetFetchRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
     __slots__ = FIELDS
 
@@ -45,6 +47,8 @@ class OffsetFetchRequestTopic(Message):
 
 
 class OffsetFetchRequestTopics(Message):
+    """An element of `topics` of OffsetFetchRequestGroup."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_indexes")
     __slots__ = FIELDS
 
@@ -60,6 +64,8 @@ class OffsetFetchRequestTopics(Message):
 
 
 class OffsetFetchRequestGroup(Message):
+    """An element of `groups` of OffsetFetchRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "member_id", "member_epoch", "topics")
     __slots__ = FIELDS
 
@@ -77,6 +83,8 @@ class OffsetFetchRequestGroup(Message):
 
 
 class OffsetFetchRequest(Message):
+    """The message OffsetFetchRequest, versions 1-10."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics", "groups", "require_stable")
     __slots__ = FIELDS
 

@@ -37,6 +37,8 @@ _pack_iqi = Struct(">iqi").pack
 
 
 class OffsetFetchResponsePartition(Message):
+    """An element of `partitions` of OffsetFetchResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     __slots__ = FIELDS
 
@@ -56,6 +58,8 @@ class OffsetFetchResponsePartition(Message):
 
 
 class OffsetFetchResponseTopic(Message):
+    """An element of `topics` of OffsetFetchResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -69,6 +73,8 @@ class OffsetFetchResponseTopic(Message):
 
 
 class OffsetFetchResponsePartitions(Message):
+    """An element of `partitions` of OffsetFetchResponseTopics."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
     __slots__ = FIELDS
 
@@ -88,6 +94,8 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
+    """An element of `topics` of OffsetFetchResponseGroup."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -103,6 +111,8 @@ class OffsetFetchResponseTopics(Message):
 
 
 class OffsetFetchResponseGroup(Message):
+    """An element of `groups` of OffsetFetchResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "topics", "error_code")
     __slots__ = FIELDS
 
@@ -118,6 +128,8 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message):
+    """The message OffsetFetchResponse, versions 1-10."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "error_code", "groups")
     __slots__ = FIELDS
 

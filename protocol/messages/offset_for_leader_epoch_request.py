@@ -29,6 +29,8 @@ _pack_iiix = Struct(">iiix").pack
 
 
 class OffsetForLeaderPartition(Message):
+    """An element of `partitions` of OffsetForLeaderTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition", "current_leader_epoch", "leader_epoch")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class OffsetForLeaderPartition(Message):
 
 
 class OffsetForLeaderTopic(Message):
+    """An element of `topics` of OffsetForLeaderEpochRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -57,6 +61,8 @@ class OffsetForLeaderTopic(Message):
 
 
 class OffsetForLeaderEpochRequest(Message):
+    """The message OffsetForLeaderEpochRequest, versions 2-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("replica_id", "topics")
     __slots__ = FIELDS
 

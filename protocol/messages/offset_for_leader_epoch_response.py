@@ -27,6 +27,8 @@ _pack_i = Struct(">i").pack
 
 
 class EpochEndOffset(Message):
+    """An element of `partitions` of OffsetForLeaderTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "partition", "leader_epoch", "end_offset")
     __slots__ = FIELDS
 
@@ -44,6 +46,8 @@ class EpochEndOffset(Message):
 
 
 class OffsetForLeaderTopicResult(Message):
+    """An element of `topics` of OffsetForLeaderEpochResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partitions")
     __slots__ = FIELDS
 
@@ -57,6 +61,8 @@ class OffsetForLeaderTopicResult(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
+    """The message OffsetForLeaderEpochResponse, versions 2-4."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics")
     __slots__ = FIELDS
 

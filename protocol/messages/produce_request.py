@@ -38,6 +38,8 @@ _pack_i = Struct(">i").pack
 
 
 class PartitionProduceData(Message):
+    """An element of `partition_data` of TopicProduceData."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("index", "records")
     __slots__ = FIELDS
 
@@ -51,6 +53,8 @@ class PartitionProduceData(Message):
 
 
 class TopicProduceData(Message):
+    """An element of `topic_data` of ProduceRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_data")
     __slots__ = FIELDS
 
@@ -66,6 +70,8 @@ class TopicProduceData(Message):
 
 
 class ProduceRequest(Message):
+    """The message ProduceRequest, versions 3-13."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "acks", "timeout_ms", "topic_data")
     __slots__ = FIELDS
 

@@ -40,6 +40,8 @@ _pack_q = Struct(">q").pack
 
 
 class BatchIndexAndErrorMessage(Message):
+    """An element of `record_errors` of PartitionProduceResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("batch_index", "batch_index_error_message")
     __slots__ = FIELDS
 
@@ -53,6 +55,8 @@ class BatchIndexAndErrorMessage(Message):
 
 
 class LeaderIdAndEpoch(Message):
+    """`current_leader` of PartitionProduceResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("leader_id", "leader_epoch")
     __slots__ = FIELDS
 
@@ -66,6 +70,8 @@ class LeaderIdAndEpoch(Message):
 
 
 class PartitionProduceResponse(Message):
+    """An element of `partition_responses` of TopicProduceResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset", "record_errors", "error_message", "current_leader")
     __slots__ = FIELDS
 
@@ -91,6 +97,8 @@ class PartitionProduceResponse(Message):
 
 
 class TopicProduceResponse(Message):
+    """An element of `responses` of ProduceResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partition_responses")
     __slots__ = FIELDS
 
@@ -106,6 +114,8 @@ class TopicProduceResponse(Message):
 
 
 class NodeEndpoint(Message):
+    """An element of `node_endpoints` of ProduceResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("node_id", "host", "port", "rack")
     __slots__ = FIELDS
 
@@ -123,6 +133,8 @@ class NodeEndpoint(Message):
 
 
 class ProduceResponse(Message):
+    """The message ProduceResponse, versions 3-13."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("responses", "throttle_time_ms", "node_endpoints")
     __slots__ = FIELDS
 

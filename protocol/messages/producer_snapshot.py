@@ -21,6 +21,8 @@ _pack_qhiqiqiq = Struct(">qhiqiqiq").pack
 
 
 class ProducerEntry(Message):
+    """An element of `producer_entries` of ProducerSnapshot."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "epoch", "last_sequence", "last_offset", "offset_delta", "timestamp", "coordinator_epoch", "current_txn_first_offset")
     __slots__ = FIELDS
 
@@ -46,6 +48,8 @@ class ProducerEntry(Message):
 
 
 class ProducerSnapshot(Message):
+    """The message ProducerSnapshot, versions 1-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("crc", "producer_entries")
     __slots__ = FIELDS
 

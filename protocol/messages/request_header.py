@@ -19,6 +19,8 @@ _pack_hhi = Struct(">hhi").pack
 
 
 class RequestHeader(Message):
+    """The message RequestHeader, versions 1-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("request_api_key", "request_api_version", "correlation_id", "client_id")
     __slots__ = FIELDS
 

@@ -18,6 +18,8 @@ _pack_ix = Struct(">ix").pack
 
 
 class ResponseHeader(Message):
+    """The message ResponseHeader, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("correlation_id",)
     __slots__ = FIELDS
 

@@ -18,6 +18,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class SaslAuthenticateRequest(Message):
+    """The message SaslAuthenticateRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("auth_bytes",)
     __slots__ = FIELDS
 

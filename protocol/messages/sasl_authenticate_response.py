@@ -28,6 +28,8 @@ _pack_qx = Struct(">qx").pack
 
 
 class SaslAuthenticateResponse(Message):
+    """The message SaslAuthenticateResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
     __slots__ = FIELDS
 

@@ -15,6 +15,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class SaslHandshakeRequest(Message):
+    """The message SaslHandshakeRequest, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("mechanism",)
     __slots__ = FIELDS
 

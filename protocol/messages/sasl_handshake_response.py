@@ -21,6 +21,8 @@ _pack_i = Struct(">i").pack
 
 
 class SaslHandshakeResponse(Message):
+    """The message SaslHandshakeResponse, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("error_code", "mechanisms")
     __slots__ = FIELDS
 

@@ -33,6 +33,8 @@ _pack_i = Struct(">i").pack
 
 
 class SyncGroupRequestAssignment(Message):
+    """An element of `assignments` of SyncGroupRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("member_id", "assignment")
     __slots__ = FIELDS
 
@@ -46,6 +48,8 @@ class SyncGroupRequestAssignment(Message):
 
 
 class SyncGroupRequest(Message):
+    """The message SyncGroupRequest, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("group_id", "generation_id", "member_id", "group_instance_id", "protocol_type", "protocol_name", "assignments")
     __slots__ = FIELDS
 

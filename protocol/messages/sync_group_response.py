@@ -27,6 +27,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class SyncGroupResponse(Message):
+    """The message SyncGroupResponse, versions 0-5."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "protocol_type", "protocol_name", "assignment")
     __slots__ = FIELDS
 

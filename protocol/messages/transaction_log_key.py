@@ -15,6 +15,8 @@ from stuntbroker.protocol.primitives import (
 
 
 class TransactionLogKey(Message):
+    """The message TransactionLogKey, versions 0-0."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id",)
     __slots__ = FIELDS
 

@@ -34,6 +34,8 @@ _pack_qq = Struct(">qq").pack
 
 
 class PartitionsSchema(Message):
+    """An element of `transaction_partitions` of TransactionLogValue."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("topic", "partition_ids")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
+    """The message TransactionLogValue, versions 0-1."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "timed_out_epoch", "init_version")
     __slots__ = FIELDS
 

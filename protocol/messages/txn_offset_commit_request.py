@@ -40,6 +40,8 @@ _pack_qhi = Struct(">qhi").pack
 
 
 class TxnOffsetCommitRequestPartition(Message):
+    """An element of `partitions` of TxnOffsetCommitRequestTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
     __slots__ = FIELDS
 
@@ -57,6 +59,8 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
+    """An element of `topics` of TxnOffsetCommitRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -72,6 +76,8 @@ class TxnOffsetCommitRequestTopic(Message):
 
 
 class TxnOffsetCommitRequest(Message):
+    """The message TxnOffsetCommitRequest, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id_or_member_epoch", "member_id", "group_instance_id", "topics")
     __slots__ = FIELDS
 

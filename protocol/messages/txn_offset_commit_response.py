@@ -33,6 +33,8 @@ _pack_ihx = Struct(">ihx").pack
 
 
 class TxnOffsetCommitResponsePartition(Message):
+    """An element of `partitions` of TxnOffsetCommitResponseTopic."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
     __slots__ = FIELDS
 
@@ -46,6 +48,8 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
+    """An element of `topics` of TxnOffsetCommitResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "topic_id", "partitions")
     __slots__ = FIELDS
 
@@ -61,6 +65,8 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message):
+    """The message TxnOffsetCommitResponse, versions 0-6."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "topics", "fence_reason")
     __slots__ = FIELDS
 

@@ -30,6 +30,8 @@ _pack_i = Struct(">i").pack
 
 
 class FeatureUpdateKey(Message):
+    """An element of `feature_updates` of UpdateFeaturesRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("feature", "max_version_level", "allow_downgrade", "upgrade_type")
     __slots__ = FIELDS
 
@@ -47,6 +49,8 @@ class FeatureUpdateKey(Message):
 
 
 class UpdateFeaturesRequest(Message):
+    """The message UpdateFeaturesRequest, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("timeout_ms", "feature_updates", "validate_only")
     __slots__ = FIELDS
 

@@ -25,6 +25,8 @@ _pack_ih = Struct(">ih").pack
 
 
 class UpdatableFeatureResult(Message):
+    """An element of `results` of UpdateFeaturesResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("feature", "error_code", "error_message")
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class UpdatableFeatureResult(Message):
 
 
 class UpdateFeaturesResponse(Message):
+    """The message UpdateFeaturesResponse, versions 0-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("throttle_time_ms", "error_code", "error_message", "results")
     __slots__ = FIELDS
 

@@ -28,6 +28,8 @@ _pack_qho = Struct(">qh?").pack
 
 
 class WritableTxnMarkerTopic(Message):
+    """An element of `topics` of WritableTxnMarker."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partition_indexes")
     __slots__ = FIELDS
 
@@ -41,6 +43,8 @@ class WritableTxnMarkerTopic(Message):
 
 
 class WritableTxnMarker(Message):
+    """An element of `markers` of WriteTxnMarkersRequest."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "transaction_result", "topics", "coordinator_epoch", "transaction_version")
     __slots__ = FIELDS
 
@@ -62,6 +66,8 @@ class WritableTxnMarker(Message):
 
 
 class WriteTxnMarkersRequest(Message):
+    """The message WriteTxnMarkersRequest, versions 1-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("markers",)
     __slots__ = FIELDS
 

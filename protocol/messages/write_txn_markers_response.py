@@ -27,6 +27,8 @@ _pack_q = Struct(">q").pack
 
 
 class WritableTxnMarkerPartitionResult(Message):
+    """An element of `partitions` of WritableTxnMarkerTopicResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("partition_index", "error_code")
     __slots__ = FIELDS
 
@@ -40,6 +42,8 @@ class WritableTxnMarkerPartitionResult(Message):
 
 
 class WritableTxnMarkerTopicResult(Message):
+    """An element of `topics` of WritableTxnMarkerResult."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("name", "partitions")
     __slots__ = FIELDS
 
@@ -53,6 +57,8 @@ class WritableTxnMarkerTopicResult(Message):
 
 
 class WritableTxnMarkerResult(Message):
+    """An element of `markers` of WriteTxnMarkersResponse."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("producer_id", "topics")
     __slots__ = FIELDS
 
@@ -66,6 +72,8 @@ class WritableTxnMarkerResult(Message):
 
 
 class WriteTxnMarkersResponse(Message):
+    """The message WriteTxnMarkersResponse, versions 1-2."""
+
     FIELDS: ClassVar[tuple[str, ...]] = ("markers", "fence_reason")
     __slots__ = FIELDS
 

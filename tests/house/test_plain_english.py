@@ -171,6 +171,13 @@ def test_every_public_thing_has_a_docstring() -> None:
     assert [(str(path), name) for path in FILES for name in undocumented_in(tree_of(path))] == []
 
 
+def test_every_generated_class_has_a_docstring() -> None:
+    """Its methods are explained by the base class."""
+    generated = [path for path in files_of("protocol") if is_generated(path)]
+    names = [(str(path), name) for path in generated for name in undocumented_in(tree_of(path))]
+    assert generated and [each for each in names if "." not in each[1]] == []
+
+
 @pytest.mark.parametrize("package", [path.parent for path in FILES if path.name == "__init__.py"], ids=str)
 def test_a_package_describes_its_contents_in_a_paragraph(package: Path) -> None:
     text = ast.get_docstring(tree_of(package / "__init__.py")) or ""
