@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, TypeVar
 
 from stuntbroker.client.errors import NAMES, AuthenticationFailed, ConnectionFailed
@@ -78,6 +79,8 @@ def check_security(options: Mapping[str, Any], owner: str = "of TransactionalPro
     missing = [name for name in needed if options.get(name) is None]
     if protocol.startswith("SASL") and missing:
         raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
+    if protocol.startswith("SASL") and mechanism == "GSSAPI" and find_spec("gssapi") is None:
+        raise ValueError("sasl_mechanism GSSAPI needs the package gssapi: pip install gssapi")
     if (provider := options.get("sasl_oauth_token_provider")) is not None:
         from aiokafka.abc import AbstractTokenProvider  # Commands without tokens need not load it.
 

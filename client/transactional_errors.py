@@ -30,7 +30,8 @@ class IllegalStateError(RuntimeError, IllegalOperation):  # type: ignore[misc]
 class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
     """Base class of the errors of producers and consumers, except for IllegalStateError.
 
-    `code` is Kafka's error code, None if no broker sent one. `reason` is the broker's explanation: for a fenced producer,
+    `code` is the error code for which this is raised, None if the reason is none that a broker sent, such as a time-out; the code
+    of the last response is then in `__cause__`, if there was one. `reason` is the broker's explanation: for a fenced producer,
     Stuntbroker with `--control` says who fenced it, when, and what to do.
     """
 
@@ -123,7 +124,10 @@ class AuthenticationError(InvalidConfigurationError):
 
 
 class AuthorizationError(InvalidConfigurationError):
-    """The client may not use the transactional id, the group, the topic or the cluster."""
+    """The client may not use the transactional id or the cluster; from a consumer, also: the topic or the group.
+
+    A producer that may not write to a topic, or commit offsets of a group, raises TransactionAbortableError, as Java's does.
+    """
 
 
 class UnsupportedVersionError(InvalidConfigurationError):

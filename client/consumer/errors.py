@@ -37,6 +37,7 @@ from stuntbroker.client.transactional_errors import (
     ResponseError,
     RetriableError,
     UnexpectedError,
+    root_of,
 )
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
@@ -87,7 +88,7 @@ class ConsumerErrors:
             self._refusal = None
 
     def translated(self, fault: KafkaError) -> KafkaError:
-        """Return the error to raise for an error of aiokafka. Its cause is the error that aiokafka has wrapped.
+        """Return the error to raise for an error of aiokafka. Its cause is the root: no error wraps one that wraps another.
 
         Raise it outside the handler of `fault`, which may have it as a cause.
         """
@@ -100,7 +101,7 @@ class ConsumerErrors:
             cause = refusal
         code = cause.code if isinstance(cause, ResponseError) else _code_of(cause)
         error = _class_of(cause, code)(f"consumer of group {self._group_id!r}: {_text_of(cause)}", code)
-        error.__cause__ = cause
+        error.__cause__ = root_of(cause)
         return error
 
     def _response_of(self, cause: BaseException) -> ResponseError | None:

@@ -410,7 +410,8 @@ class TransactionalProducer:
         """Add a record to the transaction; return a future of its RecordMetadata. Do not await each future.
 
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
-        IllegalStateError; TypeError for a topic that is not a str; the errors of serializers.
+        IllegalStateError; the errors of serializers; TypeError for an argument of a wrong type; ValueError for a partition
+        that the topic does not have, and for a negative timestamp.
         """
         if not self._calls.is_open:
             self._calls.check_open("send")

@@ -13,7 +13,6 @@ from aiokafka.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     KafkaError,
-    KafkaTimeoutError,
     NodeNotReadyError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
@@ -128,7 +127,7 @@ def test_the_error_that_aiokafka_has_wrapped_decides_and_becomes_the_cause(
     error = ConsumerErrors("group").translated(outer)
 
     assert type(error) is expected
-    assert error.__cause__ is fault
+    assert error.__cause__ is (fault.__cause__ or fault)
 
 
 def test_a_code_that_aiokafka_does_not_know_is_taken_from_the_response_once() -> None:
@@ -166,7 +165,7 @@ async def test_a_call_that_has_no_response_in_time_may_be_repeated(stuntbroker: 
         lost = await asyncio.to_thread(stuntbroker.faults.add, "ListOffsets", lose_response=True)
         with pytest.raises(OperationTimedOutError) as raised:
             await consumer.end_offsets([TopicPartition("in", 0)])
-        assert isinstance(raised.value.__cause__, KafkaTimeoutError)
+        assert type(raised.value.__cause__) is TimeoutError
         await asyncio.to_thread(lost.remove)
         assert await consumer.end_offsets([TopicPartition("in", 0)]) == {TopicPartition("in", 0): 0}
 

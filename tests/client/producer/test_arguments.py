@@ -117,6 +117,11 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "sasl_mechanism 'NTLM' is none of PLAIN, GSSAPI",
     ),
+    "a mechanism whose package is missing": (
+        {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"},
+        ValueError,
+        "sasl_mechanism GSSAPI needs the package gssapi",
+    ),
     "no idempotence": ({"enable_idempotence": False}, ValueError, "enable_idempotence is False"),
 }
 WRONG_OFFSETS: dict[str, tuple[Any, Any, type[Exception]]] = {
