@@ -133,8 +133,6 @@ class BrokerConfig:
     def __getitem__(self, name: FlagName) -> bool: ...
     @overload
     def __getitem__(self, name: TextName) -> str: ...
-    @overload
-    def __getitem__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
@@ -168,7 +166,7 @@ class BrokerConfig:
         """Return the configuration as given at startup, without the changes made while the broker ran."""
         config = BrokerConfig(self.given)
         config.ceilings.update(self.ceilings)
-        lowered = {name: min(config[name], most) for name, most in self.ceilings.items()}
+        lowered = {name: min(config.values[name], most) for name, most in self.ceilings.items()}
         config.replace({**config.values, **lowered})
         return config
 

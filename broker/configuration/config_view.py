@@ -85,7 +85,7 @@ def broker_configs(broker: ConfigViewPorts, node_id: int) -> list[Entry]:
         synonyms = _values_by_level(broker, name, _default_of(name, prop))
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
         is_set = source != ConfigSource.DEFAULT_CONFIG
-        value = _shown(show(broker.config[name]), prop.kind) if is_set or name not in WITHOUT_DEFAULT else None
+        value = _shown(show(broker.config.values[name]), prop.kind) if is_set or name not in WITHOUT_DEFAULT else None
         if name in ("node.id", "broker.id"):
             value = str(node_id)
         if name == TRANSACTION_VERSION:

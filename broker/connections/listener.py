@@ -172,14 +172,16 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
     """Return the entries of `listeners` or `advertised.listeners`, except those of the controller. Raises ConfigError."""
     protocols = protocols_by_listener(config)
     controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
-    entries = [entry.strip() for entry in config[what].split(",") if entry.strip()]
+    entries = [entry.strip() for entry in config.values[what].split(",") if entry.strip()]
     named = [
         parse_listener(entry, what, protocols)
         for entry in entries
         if entry.partition("://")[0].upper() not in controllers
     ]
     if entries and not named and what == "listeners":
-        raise ConfigError(f"listeners: {config[what]!r} has listeners of the controller only: add one for clients")
+        raise ConfigError(
+            f"listeners: {config.values[what]!r} has listeners of the controller only: add one for clients"
+        )
     for name in _repeated(name for name, _ in named):
         raise ConfigError(f"{what}: two listeners have the name {name}")
     return named
@@ -191,7 +193,7 @@ def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str,
     An entry VALUE is for all listeners, NAME:VALUE for one; a listener without an entry gets the property's default.
     """
     values = dict.fromkeys(names, BROKER[what].default)
-    for entry in map(str.strip, config[what].split(",")):
+    for entry in map(str.strip, config.values[what].split(",")):
         name, _, value = entry.rpartition(":")
         if name and name.upper() not in values:
             raise ConfigError(f"{what}: {entry!r}: listeners has no {name.upper()}")

@@ -197,13 +197,13 @@ class Topics:
         topic = self.by_name.get(name)
         if topic is not None:
             return topic
-        count, factor = (self.config[_prefix(name) + what] for what in ("num.partitions", "replication.factor"))
+        count, factor = (self.config.values[_prefix(name) + what] for what in ("num.partitions", "replication.factor"))
         return self.create(name, count, self._internal_configs(name), replication_factor=factor)
 
     def _internal_configs(self, name: str) -> dict[str, str]:
         configs = {
             "cleanup.policy": "compact",
-            "segment.bytes": str(self.config[_prefix(name) + "segment.bytes"]),
+            "segment.bytes": str(self.config.values[_prefix(name) + "segment.bytes"]),
             "compression.type": "producer" if name == OFFSETS else "uncompressed",
         }
         if name == TXN_STATE:

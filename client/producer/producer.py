@@ -409,9 +409,8 @@ class TransactionalProducer:
     ) -> RecordFuture:
         """Add a record to the transaction; return a future of its RecordMetadata. Do not await each future.
 
-        Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
-        IllegalStateError; the errors of serializers; TypeError for an argument of a wrong type; ValueError for a partition
-        that the topic does not have, and for a negative timestamp.
+        Waits for the topic's metadata and for room in the buffer. Raises TransactionAbortableError, FatalError, IllegalStateError,
+        errors of serializers, TypeError for wrong types; ValueError for an unknown partition and a negative timestamp.
         """
         if not self._calls.is_open:
             self._calls.check_open("send")
