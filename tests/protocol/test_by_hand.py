@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 from struct import pack_into
@@ -12,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.broker.handlers import k26_end_txn
-from stuntbroker.broker.handlers.k26_end_txn import BumpedEndTxnResponse
 from stuntbroker.broker.produce.produce_checks import check_content
 from stuntbroker.protocol import produce_codec
 from stuntbroker.protocol.batches import check as batch_check
@@ -30,8 +27,6 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.caches import CACHED_MAX
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -227,21 +222,6 @@ def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
     assert encoded(QuickProduceResponse(responses), version) == encoded(ProduceResponse(responses), version)
 
 
-# --- EndTxn
-
-
-@given(
-    error=st.sampled_from(ErrorCode),
-    producer_id=st.integers(-1, 2**63 - 1),
-    producer_epoch=st.integers(-1, 2**15 - 1),
-)
-def test_the_end_txn_response_has_the_generated_codecs_bytes(
-    error: ErrorCode, producer_id: int, producer_epoch: int
-) -> None:
-    answer = BumpedEndTxnResponse(error, producer_id, producer_epoch)
-    assert encoded(answer, 5) == encoded(EndTxnResponse(0, error, producer_id, producer_epoch), 5)
-
-
 # --- batches
 
 
@@ -386,30 +366,6 @@ def test_the_cache_of_batch_shapes_is_bounded() -> None:
         batch = build_batch([(None, bytes(batch_check.SMALL_RECORD_BYTES + size))] * 3, NOW)
         assert records_fill(bytes(batch), read_header(batch))
         assert 0 < len(batch_check.shapes) <= CACHED_MAX
-
-
-int64, int16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)
-ends = st.builds(EndTxnRequest, st.text(max_size=140), int64, int16, st.booleans())
-
-
-@given(request=ends, version=st.sampled_from(k26_end_txn.VERSIONS), tags=st.booleans(), cut=st.integers(0, 20))
-def test_end_txn_is_read_as_the_generated_codec_reads_it(
-    request: EndTxnRequest, version: int, tags: bool, cut: int
-) -> None:
-    out = bytearray(b"head")
-    request.encode(out, version)
-    if tags and version >= k26_end_txn.FLEXIBLE_FROM:
-        out[-1:] = b"\x01\x05\x02ab"
-    frame = bytes(out[: len(out) - cut if cut < 15 else None])
-
-    def outcome(read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except (DecodeError, IndexError):  # Both are what a connection takes for malformed.
-            return None
-
-    generated = outcome(lambda: EndTxnRequest.decode(frame, version, 4))
-    assert outcome(lambda: k26_end_txn.decode(frame, version, 4)) == generated
 
 
 def test_a_batch_that_is_late_long_empty_or_damaged_is_not_plain() -> None:
