@@ -36,6 +36,7 @@ COMPILED = (
     "broker/produce/plain_produce.py",
     "broker/requests/request.py",
     "broker/requests/router.py",
+    "broker/requests/routes.py",
     "broker/transactions/coordinator_errors.py",
     "broker/transactions/producer_ids.py",
     "broker/transactions/registry.py",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.permissions.authorizer import Authorizer
     from stuntbroker.broker.random_source import RandomSource
     from stuntbroker.broker.requests.fetch_sessions import FetchSessions
-    from stuntbroker.broker.requests.router import Router
+    from stuntbroker.broker.requests.routes import Routes
     from stuntbroker.broker.requests.slices import LongRequests
     from stuntbroker.broker.timers import Timers
     from stuntbroker.broker.transactions.registry import Transactions
@@ -177,7 +177,9 @@ class HasRandomSource(Protocol):
 class HasRouter(Protocol):
     """Router of requests to their handlers."""
 
-    router: Router
+    @property
+    def router(self) -> Routes:
+        """The router."""
 
 
 class HasConfigChanges(Protocol):

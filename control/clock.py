@@ -11,7 +11,7 @@ from stuntbroker.broker.clock import Clock
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import (
         HasClock,
         HasConnections,

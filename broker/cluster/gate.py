@@ -31,7 +31,7 @@ from stuntbroker.protocol.versions import PRODUCE_IDS_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import HasNodes, HasTopics
 
     class Uses(HasNodes, HasTopics, Protocol):

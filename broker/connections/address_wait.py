@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.protocol.api_keys import DESCRIBE_CLUSTER, FIND_COORDINATOR, METADATA
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import Asking, HasConfig, HasConfigChanges, HasRouter, HasTimers
 
     class Uses(HasConfig, HasConfigChanges, HasRouter, HasTimers, Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.permissions.authorizer import Principal
-    from stuntbroker.broker.requests.router import Handler, Route
+    from stuntbroker.broker.requests.routes import Handler, Route
     from stuntbroker.broker.security.authentication import Authentication
 
 

@@ -22,7 +22,7 @@ from stuntbroker.protocol.transaction_states import TIMEOUT_NONE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import (
         HasClock,
         HasConnections,

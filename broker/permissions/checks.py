@@ -39,7 +39,7 @@ from stuntbroker.protocol.primitives import Message
 from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.requests.router import Handler, Interceptor
+    from stuntbroker.broker.requests.routes import Handler, Interceptor
     from stuntbroker.broker.services import Asking, HasAuthorizer, HasConfig, HasEvents, HasNodes, HasTopics
 
     class Uses(HasAuthorizer, HasConfig, HasEvents, HasNodes, HasTopics, Protocol):

@@ -27,7 +27,7 @@ from stuntbroker.protocol.config_resources import ResourceType
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest
-    from stuntbroker.broker.requests.router import Handler, Interceptor, Router
+    from stuntbroker.broker.requests.routes import Handler, Interceptor, Routes
 
 READ, WRITE, DELETE, ALTER = Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
@@ -156,7 +156,7 @@ NEEDING_NONE: Final = frozenset({
 """APIs without a check here."""
 
 
-def install(router: Router) -> None:
+def install(router: Routes) -> None:
     """Check every request from now on."""
     for key, checks in CHECKS.items():
         for check in checks:

@@ -38,7 +38,7 @@ from stuntbroker.protocol.versions import SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
 
 COORDINATED: Final = {OF_GROUP: Resource.GROUP, OF_TRANSACTION: Resource.TRANSACTIONAL_ID}
 """Type of coordinator -> the resource that its keys name."""

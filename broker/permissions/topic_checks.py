@@ -48,7 +48,7 @@ from stuntbroker.protocol.versions import CREATED_TOPICS_DESCRIBED_FROM, PRODUCE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.permissions.checks import CheckedRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 AUTHORIZATION_FAILED: Final = "Authorization failed."

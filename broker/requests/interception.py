@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
 
 OnAnswer = Callable[[Any], Any]
 """Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""

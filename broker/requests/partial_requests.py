@@ -18,7 +18,7 @@ from stuntbroker.protocol.versions import NO_PROTOCOL_FROM, SEVERAL_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
 
 PARTITIONS: Final = ("partition_responses", "partitions")
 """Names of the partition list in a topic of a response."""

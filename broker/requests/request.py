@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection
     from stuntbroker.broker.connections.listener import Listener
     from stuntbroker.broker.permissions.authorizer import Principal
-    from stuntbroker.broker.requests.router import Handler, Route
+    from stuntbroker.broker.requests.routes import Handler, Route
     from stuntbroker.broker.services import RequestServices
     from stuntbroker.protocol.acls import Operation, Resource
 

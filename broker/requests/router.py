@@ -7,53 +7,14 @@ change the response, now or later. Without interceptors, a request is passed dir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any
 
 from stuntbroker.broker.requests.apis import ONLY_APPEND, SERVED
+from stuntbroker.broker.requests.routes import Handler, Interceptor, Route
 from stuntbroker.protocol.api_keys import APIS
-from stuntbroker.protocol.headers import has_flexible_request_header, has_flexible_response_header
 from stuntbroker.protocol.versions import RELEASE
-
-Handler = Callable[[Any, Any, int], Any]
-"""Called with the `request.Request` (its client, its listener, its answer), the decoded body, and the version.
-
-Returns the response; None if `request.reply` is called later; or NO_RESPONSE.
-"""
-Interceptor = Callable[[Handler, Any, Any, int], Any]
-"""Called like a handler, with the next interceptor or the handler as an additional first argument; returns the same."""
-
-
-class Route:
-    """Decoder, handler and response encoding of one version of an API."""
-
-    __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
-
-    def __init__(
-        self,
-        key: int,
-        version: int,
-        decode: Callable[..., Any],
-        handle: Handler,
-        *,
-        in_parts: bool,
-        reads: bool,
-    ) -> None:
-        self.key = key
-        self.version = version
-        self.decode = decode
-        """Decoder of the request: the generated one, or the handler's own."""
-        self.handle = handle
-        """The handler, wrapped in the interceptors."""
-        self.flexible_request = has_flexible_request_header(key, version)
-        """Whether the request header ends with tagged fields."""
-        self.flexible_response = has_flexible_response_header(key, version)
-        self.in_parts = in_parts
-        """Whether the response has records, which are sent as separate parts and not copied."""
-        self.reads = reads
-        """Whether the handler may read files, so that buffered appends must be written before."""
 
 
 class Router:

@@ -21,7 +21,7 @@ from stuntbroker.broker.requests.apis import OpaqueResponse
 from stuntbroker.protocol.primitives import write_uvarint
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.requests.router import Route
+    from stuntbroker.broker.requests.routes import Route
 
 
 class Awaited:

@@ -26,7 +26,7 @@ from stuntbroker.protocol.api_keys import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientRequest
-    from stuntbroker.broker.requests.router import Handler, Route
+    from stuntbroker.broker.requests.routes import Handler, Route
     from stuntbroker.broker.transactions.fences import Fence, Fences, Refusal
 
 FENCES_KEPT: Final = 1_000

@@ -12,7 +12,7 @@ from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID, PRODUCE
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connections.client_connection import ClientConnection, ClientRequest
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import (
         HasClock,
         HasConnections,

@@ -34,7 +34,7 @@ from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.metadata.topics import Topics
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import (
         Asking,
         HasConnections,

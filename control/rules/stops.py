@@ -47,7 +47,7 @@ from stuntbroker.protocol.topic_names import OFFSETS, TXN_STATE, TopicPartition
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.requests.router import Handler
+    from stuntbroker.broker.requests.routes import Handler
     from stuntbroker.broker.services import (
         Asking,
         HasDataDir,

@@ -40,6 +40,7 @@ OURS = {
     "stuntbroker.broker.observation", "stuntbroker.broker.observation.events", "stuntbroker.broker.requests",
     "stuntbroker.broker.permissions", "stuntbroker.broker.permissions.authorizer", "stuntbroker.broker.requests.apis",
     "stuntbroker.broker.requests.fetch_sessions", "stuntbroker.broker.requests.request", "stuntbroker.broker.requests.router",
+    "stuntbroker.broker.requests.routes",
     "stuntbroker.broker.requests.slices", "stuntbroker.broker.server", "stuntbroker.broker.temporary_folder",
     "stuntbroker.broker.timers", "stuntbroker.broker.transactions", "stuntbroker.broker.transactions.fences",
     "stuntbroker.broker.transactions.marker_slices", "stuntbroker.broker.transactions.producer_ids",
