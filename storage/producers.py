@@ -64,7 +64,8 @@ class Producer:
     @property
     def last_sequence(self) -> int:
         """Sequence number of the producer's last record, -1 when none is known."""
-        return self.batches[-1][1] if self.batches else -1
+        _, last_sequence, _, _, _ = self.batches[-1] if self.batches else _NO_BATCH
+        return last_sequence
 
     @property
     def has_open_txn(self) -> bool:

@@ -45,7 +45,7 @@ class Kind(Enum):
 
     SUCCESS = "success: no reaction"
     RETRY = "sends the request again after a back-off"
-    REFRESH = "looks up the leader or coordinator anew, then sends the request again"
+    REFRESH = "looks up the leader or coordinator, then sends the request again"
     ABORTABLE = "raises TransactionAbortableError; commit_transaction raises CommitFailedError"
     ABORTABLE_WITH_BUMP = "like abortable, and requests a new epoch after the abort"
     SPLIT = "sends the records in smaller batches"
