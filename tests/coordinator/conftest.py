@@ -1,4 +1,4 @@
-"""Makes the harness of this folder importable, and `--rewrite-scenarios` known."""
+"""Makes the harness of this folder importable, and adds the option `--rewrite-scenarios`."""
 
 from __future__ import annotations
 

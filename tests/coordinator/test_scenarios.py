@@ -1,4 +1,4 @@
-"""Stories of one transactional id, each a page of text; `make scenarios` rewrites them, and the diff is reviewed."""
+"""Scenarios of one transactional id, one text file each. `make scenarios` rewrites the files; review the diff."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_scenario_has_a_heading_and_an_outcome_for_every_block(path: Path) -> 
 
 
 Outcome = tuple[Phase, str, tuple[str, ...], int | None]
-"""Where it was asked, what, the kinds of the effects, and the error."""
+"""(phase before the request, request, types of the effects, error of the reply)."""
 
 
 def outcome(txn: Txn, request: Request, decision: Decision) -> Outcome:

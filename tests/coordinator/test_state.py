@@ -1,4 +1,4 @@
-"""Every field of a transaction's state has its own place through a transition."""
+"""A transition sets exactly the fields that are given, and keeps every other field of a transaction's state."""
 
 from __future__ import annotations
 

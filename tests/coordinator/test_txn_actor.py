@@ -1,4 +1,4 @@
-"""The actor: effects in order, one request at a time, a mailbox with a limit, and nothing that an idle id pays for."""
+"""The actor performs effects in order, one request at a time, with a bounded mailbox and no cost for idle ids."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stuntbroker.protocol.errors import ErrorCode
 
 COSTLY = (asyncio.Future, asyncio.Handle, FunctionType, MethodType, CellType, GeneratorType, partial)
 IDLE_BYTES_MAX = 400
-"""Of an actor and its state, without the id, the numbers and the set of partitions, which others share."""
+"""Size of an actor and its state, without the id, the numbers and the set of partitions, which are shared objects."""
 
 
 def ask(actor: Actor, world: World, *requests: Request) -> list[str]:
-    """Everything that came of these requests."""
+    """The transcript of effects and replies of these requests."""
     world.transcript.clear()
     for request in requests:
         actor.ask(request, world.hear(), world)
@@ -36,7 +36,7 @@ def world() -> World:
     return World()
 
 
-# --- answered before `ask` returns
+# --- replies before `ask` returns
 
 
 def test_an_idle_actor_answers_a_request_immediately(world: World) -> None:
@@ -54,14 +54,14 @@ def test_the_state_of_an_actor_is_its_last_appended_state(world: World) -> None:
 
 
 def test_a_take_over_aborts_and_is_answered_without_concurrent_transactions(world: World) -> None:
-    """As in Kafka, but nobody is told CONCURRENT_TRANSACTIONS meanwhile."""
+    """As in Kafka, but without CONCURRENT_TRANSACTIONS responses while the transaction is aborted."""
     assert ask(actor_in(Phase.ONGOING), world, InitProducerId(60_000)) == [
         "append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT", "append EMPTY", "reply NONE",
     ]  # fmt: skip
 
 
 def test_a_take_over_allocates_one_next_producer_id(world: World) -> None:
-    """The second decision of a take-over sees the next one."""
+    """The context of the second decision of a take-over already has the next unused producer id."""
     world.at = world.at._replace(transaction_version=2)
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
     first = world.at.next_producer_id
@@ -80,11 +80,11 @@ def test_a_request_needs_no_reply_callback(world: World) -> None:
     assert actor.txn.phase is Phase.COMPLETE_ABORT
 
 
-# --- a log that must sync
+# --- a log that must be synced
 
 
 def test_effects_after_an_append_wait_for_the_sync_of_the_log(world: World) -> None:
-    """KIP-98: a commit is durable before a marker or an answer tells of it, and every marker before Complete."""
+    """KIP-98: the Prepare record is durable before markers or a reply, and every marker before the Complete record."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
 
@@ -140,14 +140,14 @@ def test_a_take_over_syncs_three_times(world: World) -> None:
     assert not actor.busy
 
 
-# --- what was prepared is kept (KIP-939)
+# --- a prepared transaction is recovered (KIP-939)
 
 KEEP = InitProducerId(60_000, keep_prepared=True)
 ADD_ORDERS = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
 
 
 def test_a_recovered_transaction_rejects_new_records_before_the_reply(world: World) -> None:
-    """KIP-939: nothing that comes after the answer is in the transaction that the answer tells of."""
+    """KIP-939: no record that arrives after the reply gets into the recovered transaction."""
     actor = actor_in(Phase.ONGOING)
 
     assert ask(actor, world, KEEP) == ["append ONGOING", "seal", "reply NONE"]
@@ -156,7 +156,7 @@ def test_a_recovered_transaction_rejects_new_records_before_the_reply(world: Wor
 
 
 def test_a_recovered_transaction_rejects_new_records_only_after_the_log_is_synced(world: World) -> None:
-    """Were it sealed without having been kept, its owner would be shut out of a transaction that is still its own."""
+    """If the broker rejected records before the recovery is durable, a crash would shut the owner out of its transaction."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
 
@@ -170,7 +170,7 @@ def test_a_recovered_transaction_rejects_new_records_only_after_the_log_is_synce
 
 
 def test_requests_waiting_behind_a_recovery_are_decided_on_the_recovered_transaction(world: World) -> None:
-    """What the owner before asks while the log syncs is not decided upon by what was true when it came."""
+    """A request of the previous owner that arrives during the sync is decided on the state after the sync."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
     for name, request in (("keep", KEEP), ("late", ADD_ORDERS), ("commit", COMMIT), ("again", KEEP)):
@@ -322,11 +322,11 @@ def test_finishing_a_prepared_transaction_can_be_repeated_after_a_failure(world:
     actor.finish(world)
 
     assert actor.txn.phase is Phase.COMPLETE_ABORT
-    assert world.transcript == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Twice: that does no harm.
+    assert world.transcript == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Repeats are harmless.
 
 
 def test_a_failure_after_the_sync_answers_waiting_requests_and_leaves_the_actor_usable(world: World) -> None:
-    """Who was told to wait hears that it may try again; the fault itself goes to the edge of the shell."""
+    """The failed request and the waiting one get retriable errors; the exception is raised to the caller of the sync."""
     world.must_sync = world.refuse_markers = True
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, COMMIT)
@@ -383,11 +383,11 @@ def test_the_failure_of_a_waiting_request_does_not_stop_the_others(world: World)
     assert actor.txn.partitions == {ORDERS}
 
 
-# --- who asks again from within an answer
+# --- requests from reply callbacks
 
 
 def test_a_reply_callback_may_send_requests(world: World) -> None:
-    """What it asks is done when the first request is over, and after what waited before it."""
+    """A request from a callback is handled after the current request and after all requests in the mailbox."""
     actor = actor_in(Phase.EMPTY)
 
     def then(*requests: Request) -> Callable[[Reply], None]:
@@ -436,7 +436,7 @@ def test_a_failing_reply_callback_leaves_the_actor_usable(world: World) -> None:
     assert ask(actor, world, COMMIT) == ["reply NONE"]
 
 
-# --- what an id costs
+# --- memory of an idle id
 
 
 def test_an_idle_actor_needs_little_memory_beyond_its_state(world: World) -> None:
@@ -450,7 +450,7 @@ def test_an_idle_actor_needs_little_memory_beyond_its_state(world: World) -> Non
 
 
 def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
-    """Nor a closure: after a sync that was waited for it is as small as before."""
+    """The actor holds no closure either, even after it has waited for a sync."""
     world.must_sync = True
     actor = Actor(new_txn(ID, PRODUCER), 0)
     for request in (InitProducerId(60_000), replaced(ADD, producer_epoch=0), replaced(COMMIT, producer_epoch=0)):

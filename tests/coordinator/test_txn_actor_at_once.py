@@ -1,4 +1,4 @@
-"""`Actor.try_immediately` is `ask` where nothing must sync: the same is done, and the reply comes back."""
+"""`Actor.try_immediately` has the same effects as `ask` without syncs, and returns the reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_try_immediately_has_the_effects_of_ask_and_returns_the_reply(
 
 
 def test_try_immediately_allocates_a_new_producer_id_as_ask_does() -> None:
-    """KIP-360: the epochs of the old one are used up."""
+    """KIP-360: the epochs of the old producer id are used up."""
     world = World()
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
 
@@ -48,7 +48,7 @@ def test_try_immediately_returns_none_when_busy_and_drains_the_mailbox_when_done
     met: list[Reply | None] = []
 
     class Meddling(World):
-        """While it writes markers, others ask."""
+        """While it writes markers, further requests arrive."""
 
         def write_markers(self, txn: Txn) -> bool:
             met.append(actor.try_immediately(ADD, self))
@@ -67,7 +67,7 @@ def test_a_request_in_the_mailbox_is_decided_before_one_that_its_reply_causes() 
     actor = actor_in(Phase.ONGOING)
 
     class Meddling(World):
-        """While it writes markers, two ask; the first asks again when it hears."""
+        """While it writes markers, two requests arrive; the reply callback of the first sends another request."""
 
         def write_markers(self, txn: Txn) -> bool:
             def heard(reply: Reply) -> None:

@@ -1,4 +1,4 @@
-"""The bytes of `__transaction_state` are Kafka's own."""
+"""Records of `__transaction_state` have the same bytes as Kafka's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T0 = frozenset({("t", 0)})
 
 
 def stored(phase: Phase, **changes: Any) -> Txn:
-    """The facts that the golden bytes have in common."""
+    """A state with the field values that all golden bytes share, except for `changes`."""
     txn = Txn("txn-1", 1_000, -1, -1, 0, -1, -1, 60_000, phase, frozenset(), -1, NOW, 0)
     return with_fields(txn, **changes)
 
@@ -48,7 +48,7 @@ def record(key: bytes | None, value: bytes | None) -> Record:
     return Record(0, NOW, key, value, ())
 
 
-# --- bytes that Apache Kafka made
+# --- bytes written by Apache Kafka
 
 EMPTY_V0 = "000000000000000003e800000000ea6000ffffffff0000018bcfe56800ffffffffffffffff"
 EMPTY = "000100000000000003e800000000ea6000000000018bcfe56800ffffffffffffffff00"
@@ -97,7 +97,7 @@ def test_key_is_written_as_kafka_does() -> None:
 
 
 def test_the_last_producer_epoch_is_in_a_tagged_field_that_kafka_skips() -> None:
-    """Tag 9000, behind those of Kafka; with Kafka it is lost when the log is loaded."""
+    """Tag 9000, after Kafka's own tags. Kafka loses the field when it loads the log."""
     txn = stored(Phase.COMPLETE_COMMIT, last_producer_epoch=4)
 
     assert value_of(txn, 1).hex().endswith("01" + "a846" + "02" + "0004")
@@ -156,7 +156,7 @@ def generated(txn: Txn, version: int) -> bytes:
 
 
 def bare(txn: Txn) -> Txn:
-    """Without what is in tagged fields."""
+    """The state with default values in all tagged fields."""
     return with_fields(
         txn,
         previous_producer_id=-1,
@@ -171,7 +171,7 @@ def bare(txn: Txn) -> Txn:
 
 @given(TXNS, st.sampled_from([0, 1]))
 def test_the_value_written_by_hand_is_that_of_the_generated_codec(txn: Txn, version: int) -> None:
-    if version == 0:  # Has no tagged fields.
+    if version == 0:  # Version 0 has no tagged fields.
         txn = bare(txn)
 
     assert value_of(txn, version) == generated(txn, version)
@@ -244,7 +244,7 @@ def test_a_written_transaction_is_read_back_unchanged(txn: Txn) -> None:
 
 @given(TXNS)
 def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
-    """`transaction.version` 0: nothing tells a retry after a restart, and no producer id is changed by EndTxn."""
+    """`transaction.version` 0: a restart loses the fields that recognise retries, and EndTxn changes no producer id."""
     actual = read_record(record(key_of(txn.transactional_id), value_of(bare(txn), 0)))
 
     assert actual == (txn.transactional_id, bare(txn))
@@ -257,7 +257,7 @@ def test_recovered_transactions_and_fields_of_profile_kip_588_are_never_written_
     assert read_record(record(key_of(txn.transactional_id), value_of(txn, 0))) == (txn.transactional_id, txn)
 
 
-# --- what else may stand in the log
+# --- other records of the log
 
 
 def test_a_null_value_is_a_tombstone() -> None:
@@ -281,7 +281,7 @@ KEYS = [None, b"\x00\x01\x00\x05txn-1", *(key_of(f"txn-{n}") for n in range(3))]
 
 
 def batches(log: Iterable[Record], size: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The records as the partition of a log has them, so many a batch."""
+    """The records as batches of a log, with `size` records each."""
     records = list(log)
     for start in range(0, len(records), size):
         batch = build_batch([(each.key, each.value) for each in records[start : start + size]], 1, base_offset=start)
@@ -337,7 +337,7 @@ def test_a_truncated_value_raises_decode_error(size: int) -> None:
         read_record(record(key_of("txn-1"), bytes.fromhex(ONGOING)[:size]))
 
 
-# --- what is remembered of ids and sets of partitions
+# --- caches of encoded ids and partitions
 
 
 def test_the_caches_of_encoded_ids_and_partitions_are_bounded() -> None:

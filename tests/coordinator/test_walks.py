@@ -1,4 +1,4 @@
-"""Promises that hold over any walk of requests."""
+"""Invariants of the state machine for random sequences of requests."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ TIMEOUTS_MS = st.sampled_from([60_000, 60_000, TIMEOUT_NONE])
 
 
 def read_again(txn: Txn, transaction_version: int) -> Txn:
-    """As the log has it."""
+    """The state as it is read back from its log record."""
     actual = read_record(Record(0, 0, key_of(txn.transactional_id), value_of(txn, min(1, transaction_version))))
     assert actual is not None and actual[1] is not None
     return actual[1]
 
 
 class Walk:
-    """One id, and everything that was ever decided about it."""
+    """A random sequence of requests for one transactional id."""
 
     def __init__(self, data: st.DataObject, versions: st.SearchStrategy[int]) -> None:
         self.data = data
@@ -77,10 +77,10 @@ class Walk:
         self.txn = new_txn(ID, FIRST_PRODUCER, data.draw(FIRST_EPOCHS, "first epoch"))
         self.logged = False
         self.owners = [self.txn.client_pair]
-        """Every (producer id, epoch) that requests of the id ever had to bear, in order."""
+        """Every producer id and epoch that was ever current for clients of the id, in order."""
 
     def who(self) -> tuple[int, int]:
-        """An owner of now or of before, or somebody who never was one."""
+        """Producer id and epoch of the current owner, of an earlier one, or of an unrelated producer."""
         draw = self.data.draw
         producer_id, epoch = draw(st.sampled_from(self.owners[-4:]), "who")
         epoch = draw(st.sampled_from([epoch, epoch, epoch, epoch - 1, epoch + 1]), "epoch")
@@ -110,7 +110,7 @@ class Walk:
         return None
 
     def step(self) -> tuple[Txn, Request, list[Effect]] | None:
-        """(state before, request, everything that was done)."""
+        """(state before, request, effects); None if the step is no request."""
         request = self.request()
         return None if request is None else self.take(request)
 
@@ -127,7 +127,7 @@ class Walk:
         return before, request, done
 
     def prepare(self) -> None:
-        """A two-phase transaction is opened, and perhaps kept."""
+        """Open a two-phase transaction, and perhaps recover it (KIP-939)."""
         self.take(InitProducerId(TIMEOUT_NONE))
         client = self.data.draw(st.sampled_from([0, 2]), "client")
         self.take(AddPartitions(*self.txn.client_pair, frozenset({ORDERS}), client))
@@ -165,7 +165,7 @@ def test_a_request_of_a_client_has_one_reply_and_a_time_out_none(data: st.DataOb
 @given(st.data())
 @settings(max_examples=60)
 def test_an_error_changes_nothing(data: st.DataObject) -> None:
-    """But for a take-over, which aborts first and may learn only then that it was refused."""
+    """Exception: a take-over first aborts the open transaction, and may be refused only after that."""
     for before, request, done in Walk(data, VERSIONS).steps():
         if any(reply.error for reply in replies(done)):
             aborted = isinstance(request, InitProducerId) and before.phase is Phase.ONGOING and len(done) > 1
@@ -208,7 +208,7 @@ def test_producer_ids_and_epochs_of_a_transactional_id_never_decrease(data: st.D
 @given(st.data())
 @settings(max_examples=60)
 def test_markers_never_carry_an_epoch_below_that_of_the_records(data: st.DataObject) -> None:
-    """Under TV2 they carry a new one, but for the epoch that is kept for fencing (KIP-890, KIP-1228)."""
+    """Under TV2 markers carry a bumped epoch, unless the epoch is already the one reserved for fencing (KIP-890, KIP-1228)."""
     for before, request, done in Walk(data, VERSIONS).steps():
         for effect in done:
             if isinstance(effect, WriteMarkers):
@@ -224,7 +224,7 @@ def test_markers_never_carry_an_epoch_below_that_of_the_records(data: st.DataObj
 @given(st.data())
 @settings(max_examples=60)
 def test_a_fenced_producer_never_succeeds_afterwards(data: st.DataObject) -> None:
-    """Not even by chance; only the retry of an EndTxn of TV2 hears what the first one would have heard (KIP-890)."""
+    """Exception: the retry of a TV2 EndTxn gets the same response as the first request (KIP-890)."""
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
         owner = before.client_pair
@@ -240,7 +240,7 @@ def test_a_fenced_producer_never_succeeds_afterwards(data: st.DataObject) -> Non
 @given(st.data())
 @settings(max_examples=100)
 def test_an_earlier_producer_can_neither_end_nor_take_over_a_recovered_transaction(data: st.DataObject) -> None:
-    """KIP-939: whoever had it before neither ends it nor takes it over; only the keep itself may be repeated."""
+    """KIP-939: only a retry of the InitProducerId with KeepPreparedTxn succeeds for an earlier producer."""
     walk = Walk(data, VERSIONS)
     walk.prepare()
     for before, request, done in walk.steps():
@@ -264,8 +264,8 @@ def test_an_earlier_producer_can_neither_end_nor_take_over_a_recovered_transacti
 def test_a_transaction_without_time_out_is_ended_only_by_its_producer_or_a_new_instance(
     data: st.DataObject,
 ) -> None:
-    """KIP-939: a prepared one waits for its decision for ever, across restarts; an admin is a new instance that does not
-    keep. As in Kafka one that was there before may come back and abort it, until it is kept."""
+    """KIP-939: a transaction without time-out waits for its decision without limit, across restarts. Only EndTxn of its
+    producer or an InitProducerId without KeepPreparedTxn, as an admin sends it, ends the transaction."""
     walk = Walk(data, VERSIONS)
     walk.prepare()
     for before, request, done in walk.steps():
@@ -297,7 +297,7 @@ def test_a_recovery_leaves_the_open_transaction_unchanged(data: st.DataObject) -
 @given(st.data())
 @settings(max_examples=60)
 def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> None:
-    """Whether it keeps what is open or not."""
+    """With and without KeepPreparedTxn."""
     walk = Walk(data, VERSIONS)
     if data.draw(st.booleans(), "prepared"):
         walk.prepare()
@@ -321,7 +321,10 @@ def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> N
 @given(st.data())
 @settings(max_examples=60)
 def test_a_new_instance_can_recover_and_commit_the_open_transaction(data: st.DataObject) -> None:
-    """KIP-939: it is told whose records they are, and has the pair to commit them with; else it starts anew."""
+    """KIP-939: the response has the producer id and epoch of the open transaction, and new ones to commit it with.
+
+    If no transaction is open, the new instance starts with an empty state.
+    """
     walk = Walk(data, VERSIONS)
     if data.draw(st.booleans(), "prepared"):
         walk.prepare()
@@ -344,7 +347,7 @@ def test_a_new_instance_can_recover_and_commit_the_open_transaction(data: st.Dat
 @given(st.data())
 @settings(max_examples=100)
 def test_every_appended_state_is_restored_from_the_log(data: st.DataObject) -> None:
-    """Under transaction version 0 too what was kept and what was timed out, though Kafka's record has no room for it."""
+    """Transaction version 0 too restores recovered and timed-out transactions, although Kafka's record lacks these fields."""
     walk = Walk(data, VERSIONS)
     for _, _, done in walk.steps():
         for effect in done:
@@ -358,7 +361,7 @@ def test_every_appended_state_is_restored_from_the_log(data: st.DataObject) -> N
 @given(st.data())
 @settings(max_examples=100)
 def test_a_time_out_is_remembered_until_the_next_transition_and_in_its_profile_only(data: st.DataObject) -> None:
-    """KIP-588: meanwhile the producer is told of it, and may claim the next epoch."""
+    """KIP-588: until then the producer gets TRANSACTION_TIMED_OUT, and may claim the next epoch."""
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
         if before.timed_out_epoch != -1:
@@ -408,7 +411,7 @@ EDGES = {
     "COMPLETE_ABORT -> ONGOING": "first partition",
     "COMPLETE_ABORT -> PREPARE_ABORT": "from EMPTY and COMPLETE_*",
 }
-"""Edge -> how the diagram says it."""
+"""Edge -> its label in the diagram."""
 
 
 def test_the_diagram_has_the_edges_of_the_table() -> None:
@@ -418,12 +421,12 @@ def test_the_diagram_has_the_edges_of_the_table() -> None:
     assert arrows == set(EDGES)
     assert [edge for edge, words in EDGES.items() if words not in diagram] == []
     assert [phase.name for phase in Phase if not re.search(rf"\b{phase.name.split('_')[0]}_?", diagram)] == []
-    assert diagram.count("InitProducerId") == 3  # Of EMPTY itself and to it from both sides.
+    assert diagram.count("InitProducerId") == 3  # From EMPTY, COMPLETE_COMMIT and COMPLETE_ABORT to EMPTY.
     assert diagram.count("first partition") == 3
 
 
 def test_every_edge_of_the_table_is_walked() -> None:
-    """By requests: the table allows nothing that cannot happen."""
+    """Requests can reach every edge, so the table allows no impossible transition."""
     at = Context(200_000, 2, SPARES)
     walked: set[tuple[Phase, Phase]] = set()
     first = new_txn(ID, FIRST_PRODUCER)

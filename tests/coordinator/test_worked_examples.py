@@ -1,8 +1,8 @@
-"""KIP-939's two worked examples, row by row: epochs that overflow once in an ordinary transaction, twice in a kept one.
+"""KIP-939's two worked examples, row by row: one epoch overflow in an ordinary transaction, two in a recovered one.
 
-The KIP writes -1 for a previous producer id that is the same as the present one, and an epoch 0 with the next producer id
-of an ordinary overflow; Kafka's log has the present id in the one case and nothing in the other. In the second example its
-row of MAX-1 crashes has MAX as the stored epoch, beside MAX-1 in the answer and in the commit: MAX-1 is what must be stored.
+The KIP writes -1 for a previous producer id that equals the current one, where Kafka's log has the current id. It writes
+epoch 0 with the next producer id of an ordinary overflow, where Kafka's log has no epoch. In the second example, the row
+with MAX-1 crashes has MAX as the stored epoch but MAX-1 in the response and in the commit: MAX-1 must be stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CRASHES = MAX - 3
 
 class Row(NamedTuple):
     request: Request | None
-    """None: the transition by itself, when the markers are written."""
+    """None: the transition to Complete once the markers are written."""
     phase: Phase
     producer: tuple[int, int]
     previous_id: int
@@ -69,14 +69,14 @@ TWO_PHASE = [
 
 
 def seen(txn: Txn) -> tuple[Phase, tuple[int, int], int, tuple[int, int]]:
-    """As the KIP's rows show it."""
+    """The state in the notation of the KIP's rows."""
     previous_id = -1 if txn.previous_producer_id == txn.producer_id else txn.previous_producer_id
     next_epoch = 0 if txn.next_producer_id != -1 and not txn.is_recovered else txn.next_producer_epoch
     return txn.phase, (txn.producer_id, txn.producer_epoch), previous_id, (txn.next_producer_id, next_epoch)
 
 
 def spares_of(rows: list[Row]) -> list[int]:
-    """Producer ids in the order in which the example takes them."""
+    """Producer ids in the order in which the example allocates them."""
     return list(dict.fromkeys(row.following[0] for row in rows if row.following[0] >= 0))
 
 
@@ -99,6 +99,6 @@ def test_every_row_of_the_worked_example_is_what_happens(rows: list[Row]) -> Non
         assert replies == ([] if row.answer is None else [row.answer])
         assert isinstance(decision.effects[0], Append)
 
-    # Markers bear the pair of the transaction, whoever ended it.
+    # Markers carry the producer id and epoch of the transaction, not those of the client that ended it.
     assert [(txn.producer_id, txn.producer_epoch) for txn in marked] == [(42, MAX)]
     assert spares == []

@@ -1,4 +1,4 @@
-"""An actor in some state, and requests to it."""
+"""An actor in a given phase, and requests for it."""
 
 from __future__ import annotations
 

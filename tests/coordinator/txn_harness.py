@@ -1,4 +1,4 @@
-"""Transactions to start from, a world that an actor can live in, and the core played as the actor plays it."""
+"""States to start from, ports for an actor (`World`), and `play`, which performs effects like the actor."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from stuntbroker.protocol.topic_names import TopicPartition
 ID = "payments"
 PRODUCER = 1_000
 NEXT = 1_500
-"""The producer id that an overflow gave, in states that have seen one."""
+"""The producer id allocated after an epoch overflow, in states with one overflow."""
 THIRD = 1_700
-"""The producer id that a second overflow gave, in a transaction that was kept."""
+"""The producer id allocated after a second overflow, in a recovered transaction (KIP-939)."""
 SPARE = 2_000
 STRANGER = 77
 NOW = 50_000
@@ -49,12 +49,12 @@ def replaced(request: Any, **fields: Any) -> Any:
 
 
 def pair_of(request: Any) -> tuple[int, int]:
-    """The producer id and epoch that a request names."""
+    """The producer id and epoch of a request."""
     return request.producer_id, request.producer_epoch
 
 
 def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
-    """A transaction that orders-0 belongs to while there is one."""
+    """A state in this phase; an open or prepared transaction contains the partition orders-0."""
     held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()
     started_at_ms = -1 if phase is Phase.EMPTY else STARTED
     txn = Txn(
@@ -80,7 +80,7 @@ def context(transaction_version: int = 2, now_ms: int = NOW, spare: int = SPARE)
 
 
 def play(txn: Txn, request: Request, at: Context) -> tuple[Txn, list[Effect]]:
-    """Decides and follows the effects as the actor does: markers are written at once, and Redecide asks again."""
+    """Decide a request and perform the effects like the actor: write markers immediately, and decide again on Redecide."""
     done: list[Effect] = []
     for _ in range(3):
         decision = decide(txn, request, at)
@@ -106,11 +106,11 @@ def replies(effects: list[Effect] | tuple[Effect, ...]) -> list[Reply]:
 
 
 class Refused(Exception):
-    """The disk said no."""
+    """A port refused to write, like a disk that fails."""
 
 
 class World:
-    """Ports of an actor, with everything that was done through them in one list."""
+    """Ports of an actor that record every call in one transcript."""
 
     def __init__(self, transaction_version: int = 2) -> None:
         self.hold: Hold | None = None
@@ -121,7 +121,7 @@ class World:
         self.marked: list[Txn] = []
         self.sealed: list[Txn] = []
         self.must_sync = False
-        """Appends that are not late are not durable before `sync`."""
+        """If True, appends and markers are durable only after `sync`."""
         self.refuse_append = False
         self.refuse_markers = False
         self.refuse_seal = False
@@ -167,6 +167,6 @@ class World:
         assert actor.txn.phase is not before.phase
 
     def hear(self, name: str = "") -> Callable[[Reply], None]:
-        """A `done` that notes the reply under this name."""
+        """A reply callback that adds the reply to the transcript, prefixed with this name."""
         prefix = f"{name} " if name else ""
         return lambda reply: self.transcript.append(f"{prefix}reply {reply.error.name}")

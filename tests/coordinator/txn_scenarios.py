@@ -1,27 +1,27 @@
-"""Plays a scenario file against the pure core.
+"""Plays a scenario file against the state machine (`coordinator.machine`), without a broker.
 
-A file is blocks with an empty line between them: command lines (and `#` comments), `----`, and what came of them.
+A file consists of blocks separated by an empty line: command lines (and `#` comments), `----`, and the resulting lines.
 
     cluster tv=2 [epoch=32766] [profile=kip-588]  transaction.version; first epoch that a new id gets
     init ID [v4] [2pc] [keep] [id=1000 epoch=3]   InitProducerId (of this version), Enable2Pc, KeepPreparedTxn
-    32765 times COMMAND                           of which only the last one is told
+    32765 times COMMAND                           repeat; only the lines of the last one appear
     add ID tv1|tv2 id=1000 epoch=3 orders-0 ...   AddPartitions, or with tv2 the first produce to a partition
     verify ID id=1000 epoch=3 orders-0            asked by a partition on behalf of a TV1 client
     end ID tv1|tv2 id=1000 epoch=3 commit|abort   EndTxn of version 4, or 5
     wait MS
     restart                                       the coordinator reads its log again
-    timeout ID                                    the sweep looks at it
+    timeout ID                                    the sweep for timed-out transactions checks this id
     hold markers / release markers                between: the transaction stays prepared
-    only stuntbroker: WHY                         tests/scenarios does not play it to Apache Kafka
+    only stuntbroker: WHY                         tests/scenarios does not play the file against Apache Kafka
 
-Some rules are not the core's. Their stories say `only the wire: WHY`, are not played here, and know more commands:
+Some rules are outside the state machine. Their scenarios say `only the wire: WHY`, are not played here, and may use:
 
-    init ID id=1000 | epoch=3 | timeout=0         half a pair; a time-out of its own
-    expire ID                                     who looks for ids that nobody uses looks at it
+    init ID id=1000 | epoch=3 | timeout=0         only a producer id or only an epoch; another time-out
+    expire ID                                     the sweep for unused transactional ids checks this id
     marker commit|abort tv1|tv2 id=1000 epoch=3 coordinator=0 orders-0
-                                                  WriteTxnMarkers, from somebody who is no coordinator
+                                                  WriteTxnMarkers from a client that is no coordinator
 
-Effects are performed as the actor does: after the markers the Complete record is appended, `again` asks again.
+Effects are performed as by the actor: the Complete record follows the markers, and `again` decides the request again.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Story:
 
 
 def replay(text: str) -> str:
-    """The same file with what the core does now."""
+    """The same file with the lines that the state machine produces now."""
     story = Story()
     blocks = []
     for block in text.strip().split("\n\n"):

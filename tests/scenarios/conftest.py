@@ -1,4 +1,4 @@
-"""Brokers for the stories, and the harnesses of other folders that they are played with."""
+"""Brokers for the scenarios, and import paths for the harnesses of other folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_KAFKA = "test_kafka_"
 
 @pytest.fixture(scope="session")
 def loop() -> Iterator[Loop]:
-    """Where our brokers run."""
+    """The event loop of our brokers."""
     created = Loop()
     yield created
     created.close()
@@ -30,7 +30,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture(scope="session", autouse=True)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[Heard] | None]:
-    """What Kafka says to the stories that are wanted of it. It plays while our broker does."""
+    """The transcripts of Kafka for the selected scenarios. Kafka plays them while our broker plays the others."""
     here = Path(__file__).parent
     wanted = [item for item in request.session.items if item.path.parent == here and item.name.startswith(ON_KAFKA)]
     scripts = [item.callspec.params["script"] for item in wanted]

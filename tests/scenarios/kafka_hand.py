@@ -1,8 +1,8 @@
-"""Apache Kafka under the stories: one process for all of them, on real time.
+"""Plays the scenarios against Apache Kafka: one process for all of them, in real time.
 
-What a test cannot do to Kafka is done to its transaction log, which takes records from a client that calls itself its
-admin client, and believes them at the next start: an id with few epochs left, an id that was not used for long, a
-transaction whose markers were not yet written. All stories that need a restart share it.
+States that a client cannot create are written to Kafka's transaction log: an id with few epochs left, an id that was long
+unused, a transaction without its markers. The log accepts records from a client with the client id `__admin_client`, and
+Kafka loads them at the next start. All scenarios that need a restart share one.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from tests.scenarios.script import Command, Script
 
 ADMIN_CLIENT: Final = "__admin_client"
 NOT_ENOUGH_REPLICAS: Final = 19
-"""What Produce before version 12 says while the transaction before is being finished."""
+"""Error of Produce before version 12 while the previous transaction is being completed."""
 AT_ONCE: Final = 16
 FASTER: Final = 30
-"""So many times shorter is a time-out that a story waits for."""
+"""Factor by which time-outs that a scenario waits for are shorter."""
 EXPIRED_MS: Final = 8 * 86_400_000
 INTERVALS: Final = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": 100,
     "transaction_remove_expired_transaction_cleanup_interval_ms": 500,
 }
 Heard = dict[str, list[str] | Exception]
-"""By the name of the script: the page that was heard, or why there is none."""
+"""Script name -> the transcript of Kafka, or the exception that prevented it."""
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 LEVELS: Final = (2, 1, 0)
 
 
 class KafkaHand:
-    """What one story may do to it."""
+    """Controls Kafka for one scenario."""
 
     holds_markers = False
     retried = BUSY | {NOT_ENOUGH_REPLICAS}
@@ -62,12 +62,12 @@ class KafkaHand:
         return time.time_ns() // 1_000_000
 
     def hold(self) -> None:
-        """The player passes over what is asked until they are released."""
+        """Kafka cannot hold markers: the player skips requests until the script releases them."""
 
     def release(self) -> None: ...
 
     def wait(self, ms: int) -> None:
-        """It passes where something is to come of it: in `sweep`, or in the log."""
+        """Do nothing: `sweep` waits for time-outs, and expiry is written to the log."""
 
     def sweep(self, observer: Observer, overdue: bool) -> None:
         if overdue:
@@ -102,7 +102,7 @@ class KafkaHand:
         return False
 
     def _write(self, txn: Txn) -> None:
-        """Appends to the transaction log. The coordinator looks there when it starts."""
+        """Append a record to the transaction log, which the coordinator loads when it starts."""
         at = Observer.log_of(txn.transactional_id)[1]
         level = min(1, self._stage.level)
         records = batch(
@@ -139,7 +139,7 @@ def _ask_as_admin_client(address: str, api: str, version: int, **fields: Any) ->
 
 
 class KafkaStage:
-    """Plays scripts, those of one transaction version at a time."""
+    """Plays scripts concurrently, one transaction version after the other."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -169,11 +169,11 @@ class KafkaStage:
                     if left:
                         self._set_level(level)
                         list(threads.map(continue_play, left))
-                self._set_level(LEVELS[0])  # Started lower, Kafka could not finish what clients of TV2 left prepared.
+                self._set_level(LEVELS[0])  # At a lower level, Kafka could not complete prepared TV2 transactions.
         return heard
 
     def _set_level(self, level: int) -> None:
-        """`transaction.version` of the running cluster, with which coordinators and partitions go along."""
+        """Set `transaction.version` of the running cluster, and wait until the broker has it."""
         if level == self.level:
             return
         kind = UPGRADE if level > self.level else SAFE_DOWNGRADE

@@ -1,7 +1,7 @@
-"""What became of a transaction, as a client can see it, in the words of the scenarios.
+"""Observes a transaction like a client, and describes it in the language of the scenarios.
 
 `append` lines are the records of the transaction log, `markers` lines the control records of the partitions: both are
-fetched. DescribeTransactions must say the same as the last record.
+fetched. DescribeTransactions must agree with the last record.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ INTERNAL_PARTITIONS: Final = 4
 TXN_STATE: Final = "__transaction_state"
 OFFSETS: Final = "__consumer_offsets"
 STRANGERS: Final = 5_000_000
-"""What is added to the producer ids of a script that no coordinator gave: no broker has such ids."""
+"""Offset added to producer ids of a script that no coordinator allocated, so that no broker has these ids."""
 Partition = tuple[str, int]
 
 
 class Names:
-    """What the script calls things, and what this broker and this run call them."""
+    """Maps names and producer ids of the script to those of this broker and this run."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
         self._unseen = chain([PRODUCER], count(SPARE))
         self._ids: dict[int, int] = {}
-        """Of this broker -> of the script."""
+        """Producer id of this broker -> producer id of the script."""
         self.transactional_id = side.name("payments")
         self.group = side.name("group")
         self.offsets: Partition = (OFFSETS, partition_for(self.group, INTERNAL_PARTITIONS))
 
     def known(self, producer_id: int) -> int:
-        """The script's name of an id. Ids are named in the order in which they appear."""
+        """The producer id of the script for one of this broker, assigned in order of appearance."""
         if producer_id >= STRANGERS:
             return producer_id - STRANGERS
         if producer_id not in self._ids and producer_id != -1:
@@ -53,7 +53,7 @@ class Names:
         return self._ids.get(producer_id, producer_id)
 
     def actual(self, producer_id: int) -> int:
-        """The id of this broker; that of nobody when the script has not been told it."""
+        """The producer id of this broker; an id that no producer has if the script's id has not appeared yet."""
         return next((own for own, named in self._ids.items() if named == producer_id), producer_id + STRANGERS)
 
     def partition(self, text: str) -> Partition:
@@ -65,7 +65,7 @@ class Names:
         return ("offsets", 0) if partition == self.offsets else (topic.removeprefix(self._side.name("")), index)
 
     def txn(self, txn: Txn) -> Txn:
-        """A record with the script's names. The id before the last transition is the same one where none was told."""
+        """A record with the script's names. A missing previous producer id becomes the current one."""
         producer_id, previous_id = self.known(txn.producer_id), txn.previous_producer_id
         fields = {
             "producer_id": producer_id,
@@ -77,7 +77,7 @@ class Names:
 
 
 class Observer:
-    """Reads the logs of one story on from where it read them last."""
+    """Reads the logs of one scenario, each time from where the last read ended."""
 
     def __init__(self, side: Side, names: Names) -> None:
         self.side = side
@@ -85,17 +85,17 @@ class Observer:
         self.held = False
         """The script holds the markers."""
         self.held_here = False
-        """The broker does."""
+        """The broker holds the markers."""
         self.last: Txn | None = None
         """The last record of the transactional id."""
         self.transcript = False
-        """There was a record of the transactional id."""
+        """Whether a record of the transactional id was read."""
         self._prepared: Txn | None = None
-        """The last record of which markers came."""
+        """The last Prepare record."""
         self._owing: Txn | None = None
-        """A record whose markers are held."""
+        """A Prepare record whose markers are held."""
         self._stash: list[str] = []
-        """Lines that a script which holds the markers has not come to yet."""
+        """Lines that the broker produced while the script still holds the markers."""
         self._log = self.log_of(names.transactional_id)
         self._next: dict[Partition, int] = defaultdict(int)
         self._markers: dict[Partition, list[tuple[BatchHeader, bool]]] = defaultdict(list)
@@ -109,7 +109,7 @@ class Observer:
     # --- lines
 
     def lines(self) -> list[str]:
-        """What was appended since the last time, when nothing is under way any more."""
+        """Lines for everything appended since the last call. Waits until no markers are in progress."""
         actual = self._settled()
         messages: list[str] = []
         self.transcript |= bool(actual)
@@ -128,7 +128,7 @@ class Observer:
         return self._without_held(messages)
 
     def _without_held(self, messages: list[str]) -> list[str]:
-        """A script that holds the markers hears of them when it releases them, whoever cannot hold them."""
+        """Hold back lines from the first marker on while the script holds the markers, for a broker that cannot."""
         messages, self._stash = self._stash + messages, []
         if self.held:
             at = next((at for at, line in enumerate(messages) if line.startswith("markers")), None)
@@ -138,19 +138,19 @@ class Observer:
         return messages
 
     def read(self) -> str:
-        """The last record, as a coordinator that starts finds it."""
+        """The `read` line of the last record, which a starting coordinator loads."""
         assert self.last is not None
         return record(self.names.txn(self.last)).replace("append", "read", 1)
 
     def pass_over(self, to_the_end: bool = False) -> None:
-        """What is new in the transaction log is not told; `to_the_end`: nor read, but for the last record."""
+        """Skip new records of the transaction log without lines. `to_the_end`: read only the last of them."""
         if to_the_end:
             self._next[self._log] = self._end_of(self._log) - 1
         while actual := list(self._records()):
             self.last = actual[-1]
 
     def back_to_prepared(self) -> Txn:
-        """The state that the script is in while it holds the markers. What came after it is forgotten."""
+        """Return the prepared state in which the script holds the markers, and drop all later lines."""
         assert self._prepared is not None
         self._stash = []
         self._owing = self._prepared
@@ -158,7 +158,7 @@ class Observer:
 
     @property
     def passed_on(self) -> bool:
-        """The broker is further than the script, which still holds the markers."""
+        """Whether the broker has written markers that the script still holds."""
         return bool(self._stash)
 
     def described(self) -> Any:
@@ -166,7 +166,7 @@ class Observer:
         return reply.transaction_states[0]
 
     def _settled(self) -> list[Txn | None]:
-        """New records, when the last one is the state that the coordinator tells, and no markers are under way."""
+        """New records. Waits until DescribeTransactions agrees with the last one and no markers are in progress."""
         actual: list[Txn | None] = []
         deadline = time.monotonic() + SETTLE_S_MAX
         while True:
@@ -203,7 +203,7 @@ class Observer:
                     yield actual[1]
 
     def markers(self, txn: Txn) -> list[str]:
-        """The next marker of every partition, in one line as far as they are the same."""
+        """Lines for the next marker of every partition; equal markers share a line."""
         partitions = txn.partitions
         commit = txn.phase is Phase.PREPARE_COMMIT
         if not partitions:
@@ -224,14 +224,14 @@ class Observer:
         return f"markers {kind} id={self.names.known(header.producer_id)} epoch={header.producer_epoch}"
 
     def new_markers(self, partition: Partition, producer_id: int) -> list[str]:
-        """Markers of a producer in one partition that nobody has told yet."""
+        """Lines for the markers of a producer in one partition that no line has had yet."""
         actual = self._markers_of(partition, producer_id)
         for each in actual:
             self._markers[partition].remove(each)
         return [f"{self.marker_line(*each)} {self.script_name(partition)}" for each in actual]
 
     def unexplained(self) -> list[str]:
-        """Markers that the script says nothing of, in partitions of this story alone."""
+        """Lines for markers that the script does not mention, in topics of this scenario."""
         for partition in list(self._next):
             if not partition[0].startswith("__"):
                 self._read_markers(partition)
@@ -272,7 +272,7 @@ class Observer:
         )
         actual = reply.responses[0].partitions[0]
         if actual.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.startswith("__"):
-            return  # A broker may make its own topics when they are needed.
+            return  # A broker may create internal topics on demand.
         assert not actual.error_code, f"{partition} cannot be read: {ErrorCode(actual.error_code).name}"
         data, at = bytes(actual.records or b""), 0
         while len(data) - at >= HEADER_SIZE:

@@ -1,4 +1,4 @@
-"""Our broker under a story: in this process, on TCP, with a clock that stands still and markers that can be held."""
+"""Plays a scenario against our broker: in this process, over TCP, with a manual clock and markers that can be held."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scenarios.observer import INTERNAL_PARTITIONS, Names, Observer
 from tests.scenarios.script import Command, Script
 
 NEVER_MS: Final = 2**31 - 1
-"""The story says when the broker looks for what is overdue."""
+"""Interval of the sweeps. The script starts each sweep itself."""
 ANSWER_S_MAX: Final = 20.0
 
 
@@ -41,7 +41,7 @@ class Loop:
 
 
 class HeldMarkers:
-    """Stop points of the broker under which what was prepared stays prepared: its markers wait, as without a leader."""
+    """Stop points that keep transactions prepared: markers wait, as for a partition without a leader."""
 
     def __init__(self, broker: Broker) -> None:
         self._soon = broker.timers.soon
@@ -56,7 +56,7 @@ class HeldMarkers:
 
 
 class OurHand:
-    """A context: the broker runs inside."""
+    """Controls our broker for one scenario. The broker runs inside this context manager."""
 
     def __init__(self, loop: Loop, data_dir: Path, script: Script) -> None:
         self._loop = loop
@@ -90,7 +90,7 @@ class OurHand:
         self._loop.run(self._running.__aexit__(None, None, None))
 
     def restart(self) -> None:
-        """Stops the broker and starts it on the same folder. Markers that were held come with the start."""
+        """Stop the broker and start it on the same folder, which writes held markers."""
         now_ms = self._rig.clock.ms
         self._stop()
         self._holds_markers = False
@@ -135,7 +135,7 @@ class OurHand:
         self._sweep()
 
     def _sweep(self) -> None:
-        for _ in range(2):  # The second one settles what the first one may write late.
+        for _ in range(2):  # The second one writes the records that the first one deferred.
             self._do(self._rig.broker.transactions.sweep)
 
     def expire(self, observer: Observer, overdue: bool) -> None:
@@ -148,7 +148,7 @@ class OurHand:
         self._loop.run(done())
 
     def seed(self, side: Side, names: Names, epoch: int) -> bool:
-        return False  # A property of the broker says it.
+        return False  # A broker property sets the epoch.
 
     def restarts(self, command: Command, observer: Observer) -> bool:
         return command.words == ["restart"]

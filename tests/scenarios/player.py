@@ -2,13 +2,13 @@
 
     init            InitProducerId v5; v6 with `2pc` or `keep`
     add tv1         AddPartitionsToTxn v3, for offsets AddOffsetsToTxn v3
-    add tv2         Produce v12, for offsets TxnOffsetCommit v5: they add the partition by themselves
-    verify          Produce v11, for offsets TxnOffsetCommit v4: they ask whether it was added
+    add tv2         Produce v12, for offsets TxnOffsetCommit v5: they add the partition implicitly
+    verify          Produce v11, for offsets TxnOffsetCommit v4: they verify that the partition was added
     end tv1, tv2    EndTxn v4, v5
     marker          WriteTxnMarkers v2
 
-What comes out is the same page again, with what the broker answered and what is in its logs. A broker that cannot hold
-markers is not asked what the script asks while it holds them.
+The result is the page of the script with the responses and the logs of the broker. If a broker cannot hold markers, the
+requests that the script makes while it holds them are skipped.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ TIMEOUT_MS: Final = 60_000
 TXN2: Final = "tv2"
 INIT_FLAGS: Final = {"2pc": "enable_2pc", "keep": "keep_prepared_txn"}
 INIT_ANSWER: Final = Struct(">4xi5xh21x")
-"""Correlation id and error code in the answer to InitProducerId v6."""
+"""Correlation id and error code in the response to InitProducerId v6."""
 UNDER_WAY: Final = 1_000
-# What partitions and group coordinators say for the coordinator's codes.
+# Errors of partitions and group coordinators -> the coordinator's errors.
 AS_PRODUCE_SAYS: Final = {ErrorCode.INVALID_PRODUCER_EPOCH: "PRODUCER_FENCED"}
 AS_OLD_PRODUCE_SAYS: Final = AS_PRODUCE_SAYS | {ErrorCode.NOT_ENOUGH_REPLICAS: "CONCURRENT_TRANSACTIONS"}
 DRAFTED: Final = {90: "TRANSACTION_TIMED_OUT", 91: "PRODUCER_FENCED"}
-"""Numbers of profile kip-588."""
+"""Error codes of profile kip-588."""
 
 
 class Hand(Protocol):
-    """What can be done to a broker besides asking it."""
+    """Controls a broker beyond requests."""
 
     @property
     def address(self) -> str: ...
 
     @property
     def holds_markers(self) -> bool:
-        """Markers are kept from the partitions now."""
+        """Whether the broker is holding markers now."""
 
     @property
     def retried(self) -> frozenset[int]:
-        """Errors that pass here: a client asks again."""
+        """Retriable errors after which the player repeats a request."""
 
     def timeout_ms(self, asked_ms: int, soon: bool) -> int:
-        """What to ask for where a script says so many milliseconds; `soon`: it lets them pass."""
+        """The time-out to request for that of the script; `soon`: the script waits for it to expire."""
 
     def now_ms(self) -> int: ...
 
@@ -65,31 +65,31 @@ class Hand(Protocol):
     def wait(self, ms: int) -> None: ...
 
     def sweep(self, observer: Observer, overdue: bool) -> None:
-        """Looks for transactions that timed out; returns when one that is `overdue` has been found."""
+        """Sweep for timed-out transactions. If one is `overdue`, return after it is aborted."""
 
     def expire(self, observer: Observer, overdue: bool) -> None:
-        """Looks for ids that nobody used; returns when one that is `overdue` has been found."""
+        """Sweep for unused transactional ids. If one is `overdue`, return after it is removed."""
 
     def seed(self, side: Side, names: Names, epoch: int) -> bool:
-        """Has the transactional id begin at this epoch; True when that takes a restart."""
+        """Let the transactional id begin at this epoch. True if that needs a restart."""
 
     def restarts(self, command: Command, observer: Observer) -> bool:
-        """Prepares what only a restart can bring about; True when the broker must be restarted before this command."""
+        """Whether the broker must be restarted before this command. Also prepares the log for that restart."""
 
 
 class Player:
-    """One story. `play` stops where the broker is to be restarted, and goes on when it has been."""
+    """Plays one script. `play` yields where the broker must be restarted, and continues after the restart."""
 
     def __init__(self, script: Script, hand: Hand, own: str) -> None:
         self.script = script
         self.hand = hand
         self.side = Side(hand.address, own)
         self.page: list[str] = []
-        """What was told, line by line, commands included."""
+        """The transcript, line by line, including the commands."""
         self._soon = False
         """The script waits for a time-out before the next InitProducerId."""
         self._wanted = ""
-        """The last line that the script wants of the command that is played."""
+        """The last line that the script expects of the current command."""
         self._sequences: dict[tuple[int, int, Partition], int] = defaultdict(int)
 
     def play(self) -> Generator[None, None, None]:
@@ -123,14 +123,14 @@ class Player:
         if self.observer.passed_on and command.words[0] != "release":
             messages = {line.split()[0] for line in command.transcript}
             assert messages <= {"reply", "nothing"}, f"{command.text} cannot be passed over"
-            return command.transcript  # It is asked while markers are under way: nobody can hold them here.
+            return command.transcript  # This broker cannot hold markers, so the request is skipped.
         if command.times > 1:
             self._init_often(command)
         self._wanted = command.transcript[-1] if command.transcript else ""
         messages = self._do(command)
         self.observer.held_here = self.hand.holds_markers
         if command.words[0] in ("restart", "wait", "hold"):
-            return messages  # What comes of it is told where the script comes to it.
+            return messages  # Their log lines belong to a later command.
         reply = messages.pop() if messages and messages[-1].startswith("reply ") else None
         messages += self.observer.lines()
         if reply is not None:
@@ -176,7 +176,7 @@ class Player:
         return self.side.quiet(api, version, retry=self.hand.retried, **fields)
 
     def _producer(self, facts: dict[str, str]) -> dict[str, int]:
-        """Producer id and epoch as a request bears them; -1 where the script gives none."""
+        """Producer id and epoch for a request; -1 where the script gives none."""
         producer_id = int(facts.get("id", -1))
         return {
             "producer_id": producer_id if producer_id == -1 else self.names.actual(producer_id),
@@ -184,7 +184,7 @@ class Player:
         }
 
     def _init_request(self, words: list[str], facts: dict[str, str]) -> tuple[int, dict[str, Any]]:
-        """Version and fields."""
+        """Version and fields of an InitProducerId request."""
         flags = {name: True for word, name in INIT_FLAGS.items() if word in words}
         named = next((int(word[1:]) for word in words if word[0] == "v" and word[1:].isdigit()), 5)
         asked_ms = int(facts.get("timeout", TIMEOUT_MS))
@@ -196,7 +196,7 @@ class Player:
         }
 
     def _init_often(self, command: Command) -> None:
-        """All but the last InitProducerId of so many, at once: one after the other they would take minutes."""
+        """Send all but the last of many InitProducerId requests pipelined; sequentially they would take minutes."""
         version, fields = self._init_request(command.words, command.facts)
         api = APIS_BY_NAME["InitProducerId"]
         body = request_body(api, version, fields)
@@ -275,7 +275,7 @@ class Player:
         return {self._name(self._ask("AddOffsetsToTxn", 3, group_id=self.names.group, **own).error_code)}
 
     def _produce(self, version: int, facts: dict[str, str], partitions: list[Partition]) -> set[str]:
-        """A record into each. A refused one has used no sequence number."""
+        """Produce one record to each partition. A refused record uses no sequence number."""
         owner = self._producer(facts)
         data = [
             {
@@ -319,7 +319,7 @@ class Player:
         return {self._meant(code, AS_PRODUCE_SAYS) for code in errors_of(reply)}
 
     def _meant(self, code: int, names: dict[ErrorCode, str]) -> str:
-        """The coordinator's error behind the one that a partition passes on: one code stands for all fencing."""
+        """The coordinator's error for the one of a partition, which has a single code for all kinds of fencing."""
         if code == ErrorCode.PRODUCER_FENCED:
             return "PRODUCER_FENCED, which must not be passed on"
         if code == ErrorCode.INVALID_PRODUCER_EPOCH and self._wanted == "reply TRANSACTION_TIMED_OUT":

@@ -1,7 +1,7 @@
-"""A scenario file of tests/coordinator/scenarios as a script: who asks what, and what came of each command.
+"""Parses a scenario file of tests/coordinator/scenarios into commands, each with its own expected lines.
 
-The language is told in tests/coordinator/txn_scenarios.py. There all lines that a block told stand together; here each
-belongs to its command again: a request has everything up to its `reply`, the others end where their rule says.
+tests/coordinator/txn_scenarios.py describes the language. A block of the file has the lines of all its commands together.
+Here they are split: a request gets all lines up to its `reply`, other commands up to the line in `ENDS`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ ENDS: Final = {
     "release": "append COMPLETE_",
     "restart": "read ",
 }  # fmt: skip
-"""How the last line of those that a command tells begins. Other commands tell nothing."""
+"""Command -> pattern of its last line. Other commands have no lines."""
 INSIDE: Final = re.compile("again|sealed ")
-"""Lines of what happens between the records, of which the wire shows only what comes of it."""
+"""Lines of internal effects, which clients cannot see."""
 OUR_OWN: Final = re.compile(r" last=\d+")
-"""What Kafka does not put into its log."""
+"""Fields that Kafka does not write to its log."""
 NOT_IN_VERSION_0: Final = re.compile(r" (last|next|previous)=\d+")
-"""What nobody puts into a log that Kafka before 4.0 must be able to read."""
+"""Fields that a log readable by Kafka before 4.0 does not have."""
 PARTITIONS: Final = re.compile(r" (orders|audit)-(\d+)")
 ABSENT_FROM: Final = 9
-"""A partition with such a number is one that does not exist."""
+"""Partitions with this index or a higher one do not exist."""
 NOTHING: Final = re.compile(r"$.")
 
 
@@ -41,7 +41,7 @@ class Command:
 
     @property
     def times(self) -> int:
-        """How often it is done. Told is only what comes of the last time."""
+        """How often the command is executed. Only the last execution has lines."""
         words = self.text.split()
         return int(words[0]) if words[1:2] == ["times"] else 1
 
@@ -60,9 +60,9 @@ class Script:
     path: Path
     commands: list[Command]
     facts: dict[str, str] = field(default_factory=dict)
-    """Of `cluster`."""
+    """Settings of the `cluster` command."""
     only: dict[str, str] = field(default_factory=dict)
-    """Who alone plays it -> why."""
+    """The only player of this script ("stuntbroker", "the wire") -> the reason."""
     unexplained: list[str] = field(default_factory=list)
     """Lines that belong to no command."""
 
@@ -82,7 +82,7 @@ class Script:
         return any(word in command.words for command in self.commands)
 
     def topics(self) -> dict[str, int]:
-        """Topics that there are -> their partitions, as many as the script needs."""
+        """Topics that must exist -> number of partitions that the script needs."""
         needed = {"orders": 1}
         for command in self.commands:
             for topic, index in PARTITIONS.findall(command.text):
@@ -92,7 +92,7 @@ class Script:
 
     @property
     def not_for_kafka(self) -> str:
-        """Why Kafka has no answer; empty where it has one."""
+        """Why the script cannot be played against Kafka; empty if it can."""
         if "profile" in self.facts:
             return f"profile {self.facts['profile']}"
         if self.has("2pc") or self.has("keep"):
@@ -100,7 +100,7 @@ class Script:
         return self.only.get("stuntbroker", "")
 
     def page(self, of_kafka: bool = False) -> list[str]:
-        """What a player must hear, line by line, commands included."""
+        """The expected transcript, line by line, including the commands."""
         hidden = OUR_OWN if of_kafka else NOTHING
         if of_kafka and not self.transaction_version:
             hidden = NOT_IN_VERSION_0
@@ -144,7 +144,7 @@ def _messages_after(line: str, messages: Iterator[str]) -> Iterator[str]:
 
 
 def with_page(text: str, page: list[str]) -> str:
-    """The same file with what was heard now."""
+    """The same file with the lines of this transcript."""
     messages_by_line: list[list[str]] = []
     for line in page:
         if line.startswith("> "):

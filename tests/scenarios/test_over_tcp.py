@@ -1,4 +1,4 @@
-"""The stories of tests/coordinator/scenarios, played over TCP: against our broker, and where it has an answer, Kafka."""
+"""The scenarios of tests/coordinator/scenarios over TCP, against our broker and, where possible, Apache Kafka."""
 
 from __future__ import annotations
 

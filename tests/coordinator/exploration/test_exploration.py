@@ -1,7 +1,7 @@
-"""Every interleaving of producers of one id keeps the promises, and broken rules are found.
+"""Model checking: every interleaving of one id's producers keeps the invariants, and every seeded fault is found.
 
-`pytest -rP tests/coordinator/exploration` shows how many states there are, and the ways to the seeded faults;
-`make explore` goes deeper.
+`pytest -rP tests/coordinator/exploration` shows the number of states and the shortest path to each seeded fault.
+`make explore` explores larger scenes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def tell(text: str) -> None:
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_interleaving_keeps_the_promises(scene: str) -> None:
-    """One outcome, kept when it was answered, and for a prepared transaction the one that its producer's database has;
-    nothing of the aborted and the fenced; no id stuck; epochs that never go back; a producer alone."""
+    """Each transaction has one outcome, an acknowledged outcome stays, and a prepared transaction ends as its producer's
+    database decided. Aborted and fenced producers commit nothing, no id gets stuck, and no producer epoch goes back."""
     actual = explore(*SCENES[scene])
     tell(f"{scene}: {described(actual)}")
 
@@ -46,7 +46,7 @@ def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_
 
 
 def test_an_explored_partition_is_open_to_the_same_producers_as_a_real_partition() -> None:
-    """What Produce need not ask the coordinator about: the explored partitions tell it as the real ones do."""
+    """The model of a partition and the real `ProducerStates` agree on when Produce can skip the coordinator."""
     deeds = frozenset({("A", 1)})
     for stored, request, is_open, rejects_new_records in product((0, 1), (0, 1, 2), (False, True), (False, True)):
         log = Log(((1, stored),), ((1, deeds),) if is_open else ())
@@ -63,7 +63,7 @@ def test_an_explored_partition_is_open_to_the_same_producers_as_a_real_partition
 
 
 def test_under_tv1_a_late_copy_of_end_txn_ends_the_wrong_transaction() -> None:
-    """What KIP-890 was made for; the explorer must see it, as Kafka has it."""
+    """The hanging-transaction bug that KIP-890 fixes. Kafka has it under TV1, so the explorer must find it."""
     actual = explore(Rules(1, (2, 1)), TV1, Budget(0, 0, 0, copies=1))
     tell(described(actual))
 
@@ -71,7 +71,7 @@ def test_under_tv1_a_late_copy_of_end_txn_ends_the_wrong_transaction() -> None:
 
 
 def test_a_fenced_tv2_producer_is_accepted_after_the_abort_of_a_tv1_successor() -> None:
-    """As in Kafka: an epoch one behind looks like a retry, if the successor ends transactions without a bump."""
+    """As in Kafka: if the successor ends transactions without an epoch bump, the previous epoch looks like a retry."""
     actual = explore(Rules(2, (2, 2)), two(2, 1), Budget(0, 0, 0))
     tell(described(actual))
 
@@ -79,7 +79,7 @@ def test_a_fenced_tv2_producer_is_accepted_after_the_abort_of_a_tv1_successor() 
 
 
 def test_a_claim_after_the_last_epoch_may_be_repeated_under_profile_kip_588() -> None:
-    """Profile kip-588; in Kafka the producer id before is forgotten with the first InitProducerId that names it."""
+    """Profile kip-588. In Kafka the first InitProducerId that names the previous producer id removes that id."""
     actual = explore(Rules(2, ONCE, LAST, True), TV2, Budget(0, 1, 1))
     tell(described(actual))
 

@@ -1,8 +1,8 @@
-"""A Produce request with a batch for each of both partitions, as a broker takes it.
+"""A Produce request with one batch for each of the two partitions, as the broker handles it.
 
-What is open in its partition need not be asked about, of what is stale nobody is asked, the rest is added to the
-transaction (KIP-890) or verified. While the coordinator was busy, what was open may have ended or been sealed: then all of
-the request is asked about anew. Batches that nobody refuses are written together.
+The coordinator is not asked about partitions where the transaction is already open, or where the producer epoch is stale.
+The other partitions are added to the transaction (KIP-890) or verified. If an open transaction ended or was sealed
+meanwhile, the broker asks the coordinator about the whole request again. Accepted batches are written together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STALE, RETRY, ERROR = "stale", "again", "error"
 
 
 class VerifyAll(NamedTuple):
-    """A Verify for each of these partitions, one behind the other."""
+    """One Verify request per partition, in this order."""
 
     producer_id: int
     producer_epoch: int
@@ -35,7 +35,7 @@ class Verified(NamedTuple):
 
 
 def batch_steps(rules: Rules, world: World, at: int) -> Iterator[tuple[str, World]]:
-    """The request comes to the broker."""
+    """The broker receives the client's Produce request."""
     client = world.clients[at]
     if client.enlisting is not None:
         return
@@ -51,7 +51,7 @@ def batch_steps(rules: Rules, world: World, at: int) -> Iterator[tuple[str, Worl
 
 
 def to_ask(world: World, at: int) -> AddPartitions | VerifyAll | None:
-    """What the coordinator is asked for the request that waits."""
+    """The request to the coordinator for the Produce request that waits; None if nothing waits."""
     client = world.clients[at]
     if client.enlisting is None or client.acking:
         return None
@@ -71,7 +71,7 @@ def is_stale(world: World, at: int, index: int) -> bool:
 
 
 def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
-    """What the coordinator says of the partitions that it was asked about."""
+    """Handle the coordinator's errors by partition index."""
     client = world.clients[at]
     request = client.enlisting
     assert request is not None
@@ -85,7 +85,7 @@ def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
 
 
 def has_lapsed(world: World, at: int, others: list[int]) -> bool:
-    """What was open when the request came is not, or takes no more records."""
+    """Whether a transaction that was open when the request came has ended, or rejects new records."""
     return not all(world.logs[index].takes(world.clients[at].pair) for index in others)
 
 
@@ -103,7 +103,7 @@ def write_batch(rules: Rules, world: World, at: int, bad: tuple[tuple[int, str],
 
 
 def settled(world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
-    """The client hears how its batches fared; what was refused for now it sends again."""
+    """The client gets the Produce response. It sends the batches with a retriable error again."""
     client, kinds = world.clients[at], {kind for _, kind in bad}
     restarted = tuple(sorted(index for index, kind in bad if kind == RETRY))
     world = with_client(world, at, acking=False, enlisting=None, left=restarted if kinds == {RETRY} else ())
@@ -115,7 +115,7 @@ def settled(world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
 
 
 def gives_up(world: World, at: int) -> World:
-    """A write met a newer epoch. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360): it may have been a time-out."""
+    """The partition has a newer epoch, perhaps from a time-out. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360)."""
     return with_client(world, at, step="abort" if world.clients[at].version == 2 else "bump")
 
 
@@ -129,7 +129,7 @@ def wrote_all(world: World, at: int) -> World:
 
 
 def acknowledged(world: World, at: int) -> World:
-    """Of a request with one batch."""
+    """The client gets the response to a Produce request with one batch."""
     client = world.clients[at]
     if client.step == "write 1":
         return wrote_all(world, at)

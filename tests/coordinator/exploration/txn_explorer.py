@@ -2,8 +2,8 @@
 
 Replies are lost, transactions time out, the broker crashes, admins interfere. Each step is one effect, one marker, one
 write, one decision in a two-phase producer's database or one crash. The coordinator is the real core, a restart reads
-the real log records, and partitions check markers by the real rules of the storage. Breadth first, so that the way to a
-broken promise is as short as it can be.
+the real log records, and partitions check markers by the real rules of the storage. The search is breadth first, so that
+the path to a broken invariant is as short as possible.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
         case Complete():
             assert world.txn is not None
             after = machine.decide(world.txn, MarkersWritten(), rules.context(world)).txn
-            if rules.power:  # It may be lost as anything else that was not synced.
+            if rules.power:  # A power cut can lose the Complete record like any other unsynced write.
                 world = world._replace(txn=after, durable=after)
             else:
                 world = world._replace(txn=after, delayed=after)
@@ -142,7 +142,7 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
 
 
 def finishing(rules: Rules, txn: Txn, behind: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Markers and Complete. The disk must have the markers before Complete is written; who asked need not wait for that."""
+    """Markers, then Complete. Under `power`, Complete waits for the sync of the markers, and the reply waits for neither."""
     marks = tuple(Mark(txn, PARTITIONS.index(each)) for each in sorted(txn.partitions))
     if not rules.power:
         return *marks, Complete(), *behind
@@ -158,7 +158,7 @@ def sealed(world: World, txn: Txn) -> World:
 
 
 def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
-    """Starts again from the log: before anything else a kept transaction is sealed, and a prepared one finished."""
+    """Restart from the log. First, a recovered transaction is sealed (KIP-939) and a prepared one is completed."""
     txn = None
     if kept is not None:
         value = value_of(kept, min(1, rules.transaction_version))
@@ -177,23 +177,23 @@ def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
         world = sealed(world, txn)
     if txn is not None and txn.phase in PREPARED:
         world = world._replace(work=(WriteMarkers(txn),), requests=(-1, TimeOut()))
-        while rules.power and world.work and not waits(world):  # Its markers are written before anybody is let in.
+        while rules.power and world.work and not waits(world):  # Markers are written before requests are accepted.
             ((_, world),) = perform(rules, world)
     return world
 
 
-# --- who has the id, by what was answered
+# --- which client owns the id, according to the replies
 
 
 def pair_of(request: Request | VerifyAll) -> Pair:
-    """That the request carries."""
+    """Producer id and epoch of the request."""
     if isinstance(request, InitProducerId | AddPartitions | Verify | EndTxn):
         return request.producer_id, request.producer_epoch
     return NO_PAIR
 
 
 def noted(world: World, at: int, request: Request, reply: Reply) -> World:
-    """What the answer promises; who is fenced by it."""
+    """Record what the reply promises and which producers it fences."""
     asker, pair, before = (
         pair_of(request),
         (reply.producer_id, reply.producer_epoch),
@@ -270,14 +270,14 @@ def sent(rules: Rules, world: World, at: int, request: Request) -> Iterator[tupl
 
 
 def interferes(rules: Rules, world: World, txn: Txn) -> Iterator[tuple[str, World]]:
-    """What comes from nobody who goes on from the answer."""
+    """Time-outs, late copies, admins and returning instances: requests whose reply no client acts on."""
     budget = world.budget
     if budget.time_outs and txn.phase is Phase.ONGOING:
         old = world._replace(
             txn=with_fields(txn, started_at_ms=LONG_AGO), budget=budget._replace(time_outs=budget.time_outs - 1)
         )
         after = ask(rules, old, -1, TimeOut())
-        # Nobody is fenced by a time-out that is remembered (KIP-588).
+        # A remembered time-out fences no producer (KIP-588).
         contested = world.contested or (bool(after.work) and not rules.remembers_time_outs)
         yield "time-out", after._replace(contested=contested)
     if world.copy is not None:
@@ -296,9 +296,9 @@ def interferes(rules: Rules, world: World, txn: Txn) -> Iterator[tuple[str, Worl
 
 
 def terminated(rules: Rules, world: World, request: Request) -> World:
-    """Who does not ask to keep aborts what is open: a new instance always, by Kafka's rule an old one too.
+    """InitProducerId without KeepPreparedTxn aborts the open transaction, as in Kafka also from a fenced instance.
 
-    But not what a two-phase client has opened: that is for its owner and for an admin to end.
+    A fenced instance cannot abort a recovered or two-phase transaction: only its owner or an admin can.
     """
     if not isinstance(request, InitProducerId) or request.keep_prepared or world.txn is None:
         return world
@@ -349,7 +349,7 @@ def check(rules: Rules, world: World) -> None:
 
 
 def _check_prepared(world: World, deed: Deed, pair: Pair) -> None:
-    """KIP-939: it ends as was decided, or as an admin had it, and is there until then."""
+    """KIP-939: a prepared transaction stays until it ends as its database decided, or until an admin aborts it."""
     actual = {commit for each, commit in outcomes(world) if each == deed}
     for commit in actual:
         if (pair, commit) not in world.store and (commit or deed not in world.forced):
@@ -363,14 +363,14 @@ def _check_prepared(world: World, deed: Deed, pair: Pair) -> None:
 
 
 def versions_of(world: World) -> tuple[int, ...]:
-    """Client versions in which a fenced producer of this world ends its transaction, if that can be told from a retry."""
+    """EndTxn client versions of this world's fenced producers; empty if their EndTxn cannot be distinguished from a retry."""
     return () if mixed(world.clients) else (2 if world.clients[0].version == 2 else 0,)
 
 
 @cache
 def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> str:
-    """What must be refused in this state: whatever a fenced producer sends, more records of a kept transaction, and
-    the time-out of one that has none."""
+    """Which request succeeds although it must fail: any request of a fenced producer, new records of a recovered
+    transaction, or a time-out of a two-phase transaction. Empty if none does."""
     at = rules.context(World((), Budget(), spare=1_000))
     for pair in fenced:
         sent: list[Request] = [AddPartitions(*pair, frozenset(PARTITIONS), version) for version in (0, 2)]
@@ -379,7 +379,7 @@ def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> 
         sent += [EndTxn(*pair, commit, version) for version in versions for commit in (COMMIT, ABORT)]
         for request in sent:
             last = machine.decide(txn, request, at).effects[-1]
-            # Whatever epoch it names, who once had the id aborts what is open before it is refused, as in Kafka (KIP-360).
+            # As in Kafka, InitProducerId of a fenced producer aborts the open transaction before it fails (KIP-360).
             aborts = isinstance(last, Redecide) and not txn.is_recovered
             if not aborts and not (isinstance(last, Reply) and last.error):
                 return f"{pair} is fenced and succeeds with {request}"
@@ -397,7 +397,7 @@ def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> 
 
 @cache
 def stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log], two_phase: bool) -> str:
-    """What stands in the way of a new instance, which must get the id and find no open transaction; or all of it."""
+    """Why a new instance cannot get the id without an open transaction, or cannot recover a prepared one; else empty."""
     world = probed(rules, txn, logs, InitProducerId(60_000))
     if world.clients[0].pair == NO_PAIR:
         return "a new instance does not get the id"
@@ -409,7 +409,7 @@ def stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log], two_phase: bool) -> str
 
 
 def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
-    """A new instance must find what was prepared under the pair that wrote it, and be able to commit all of it."""
+    """Why a new instance cannot recover the prepared transaction under its original producer id and epoch and commit it."""
     world = probed(rules, txn, logs, InitProducerId(TIMEOUT_NONE, keep_prepared=True))
     new, before = world.clients[0], still_open(world)
     if new.pair == NO_PAIR:
@@ -449,9 +449,9 @@ class Exploration(NamedTuple):
 def explore(
     rules: Rules, clients: tuple[Client, ...], budget: Budget | None = None, states_max: int = 1_000_000
 ) -> Exploration:
-    """Visits every state; stops at the first broken promise, with the shortest way to it."""
+    """Visit every state. Stop at the first broken invariant and return the shortest path to it."""
     _forget()
-    gc.disable()  # A state holds no cycle, and looking for one in all of them takes half of the time.
+    gc.disable()  # States contain no reference cycles, and searching them for cycles takes half of the time.
     try:
         return _explore(rules, clients, budget or Budget(), states_max)
     finally:

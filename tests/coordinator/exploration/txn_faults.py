@@ -1,4 +1,4 @@
-"""Rules that are broken on purpose: the exploration must find each of them."""
+"""Seeded faults: each breaks one rule of the coordinator or the log, and the exploration must find it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 def rewritten(
     monkeypatch: pytest.MonkeyPatch, kinds: tuple[type, ...], change: Callable[[Txn, Decision], tuple[Effect, ...]]
 ) -> None:
-    """Decisions on these kinds of requests get other effects."""
+    """Replace the effects of decisions on these kinds of requests."""
     for kind in kinds:
         rule = machine.RULES[kind]
 
@@ -94,7 +94,7 @@ def markers_with_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def an_end_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is right, but a crash forgets it."""
+    """The reply is correct, but the end of the transaction is lost in a crash."""
 
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
         return tuple(each for each in decision.effects if isinstance(each, Reply)) or decision.effects
@@ -112,7 +112,7 @@ def an_end_txn_of_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_instance_that_the_old_one_may_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The epoch that was taken over stays claimable, as if its owner had bumped it."""
+    """The fenced epoch can still be bumped, as if its own producer had made the last InitProducerId."""
 
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         return tuple(
@@ -130,7 +130,7 @@ def a_restart_that_finishes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def partitions_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record has only the partitions added last."""
+    """The log record has only the partitions that were added last."""
     rule = machine.RULES[AddPartitions]
 
     def changed(txn: Txn, request: Any, at: Context) -> Decision:
@@ -139,11 +139,11 @@ def partitions_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(machine.RULES, AddPartitions, changed)
 
 
-# --- of two-phase commit (KIP-939)
+# --- faults of two-phase commit (KIP-939)
 
 
 def asked_instead(monkeypatch: pytest.MonkeyPatch, kind: type, change: Callable[[Txn, Any], tuple[Txn, Any]]) -> None:
-    """Requests of this kind are decided as if state and request were others."""
+    """Change the state and the request before requests of this kind are decided."""
     rule = machine.RULES[kind]
 
     def changed(txn: Txn, request: Any, at: Context) -> Decision:
@@ -248,7 +248,7 @@ def a_time_out_of_a_two_phase_transaction(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def a_restart_that_loses_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record of transaction version 0 has no room for it."""
+    """The log record of transaction version 0 loses the client's producer id and epoch."""
     value_of = records.value_of
 
     def changed(txn: Txn, version: int) -> bytes:
@@ -280,7 +280,7 @@ def a_retry_of_end_txn_that_is_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_time_out_that_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Profile kip-588: the log forgets it."""
+    """Profile kip-588: the log record loses the epoch that timed out."""
     value_of = records.value_of
 
     def changed(txn: Txn, version: int) -> bytes:
@@ -289,11 +289,11 @@ def a_time_out_that_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(txn_explorer, "value_of", changed)
 
 
-# --- of requests with several batches
+# --- faults of requests with several batches
 
 
 def a_batch_that_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was open when the request came is taken for open when the coordinator has answered."""
+    """After the coordinator's reply, the broker does not check again whether the other transactions are still open."""
     monkeypatch.setattr(txn_batches, "has_lapsed", lambda world, at, others: False)
 
 
@@ -310,7 +310,7 @@ def a_batch_that_is_refused_and_written(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(txn_producers, "heard", changed)
 
 
-# --- of a disk that is behind (`--durability power`)
+# --- faults of a disk with unsynced writes (`--durability power`)
 
 
 def an_answer_before_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def records_that_are_acknowledged_before_the_sync(monkeypatch: pytest.MonkeyPatc
 
 
 def a_sync_that_counts_for_what_was_written_after_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits when it ends is answered."""
+    """The end of a sync also acknowledges writes that were made after the sync began."""
     syncs = txn_power.syncs
 
     def changed(world: World) -> Iterator[tuple[str, World]]:

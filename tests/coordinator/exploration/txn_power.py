@@ -1,7 +1,7 @@
-"""The disk of `--durability power`: what is written is there for sure when a sync that began later has ended.
+"""The disk of `--durability power`: a write is durable when a sync that began after the write has ended.
 
-When the power goes, each file is as it was at any moment since the last sync, whatever the others are. Who waits for a
-sync, the coordinator or a producer, waits for one that begins behind the write.
+After a power cut, each file is in any state that it had since its last sync, independently of the other files. The
+coordinator and the producers wait for a sync that begins after their write.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from txn_world import File, World, with_client
 
 
 class Synced(NamedTuple):
-    """The coordinator waits for the disk before the effects behind this."""
+    """An effect: the coordinator waits for a sync before it performs the following effects."""
 
 
 def behind_sync(work: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What is done when the disk has what was just written."""
+    """Effects that wait until the last write is synced."""
     return Synced(), *work
 
 
 class Sync(NamedTuple):
-    """Under way: up to where each file will be durable, and who waits for it."""
+    """A sync in progress: how far it makes each file durable, and whether the coordinator and which clients wait for it."""
 
     until: tuple[int, ...]
     actor: bool
@@ -32,14 +32,14 @@ class Sync(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """Of each file the states in which it may be found: the durable one first, the written one last."""
+    """For each file, its possible states after a power cut: the durable state first, the last written state last."""
 
     files: tuple[File, ...]
     sync: Sync | None = None
 
 
 def written(world: World) -> tuple[Any, ...]:
-    """What the files hold: the transaction log, the partitions. That records are refused is not on the disk."""
+    """Contents of the files: transaction log and partitions. `sealed` is only in memory."""
     return world.durable, *(log._replace(sealed=frozenset()) for log in world.logs)
 
 
@@ -48,7 +48,7 @@ def blank(world: World) -> World:
 
 
 def kept_up(world: World) -> World:
-    """With what the last step wrote."""
+    """Add the writes of the last step to the files."""
     disk = world.disk
     if disk is None:
         return world
@@ -89,7 +89,7 @@ def heard_ack(world: World, at: int) -> World:
 
 
 def power_cuts(world: World) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """What may be found when the power comes back."""
+    """Every combination of file states after a power cut."""
     assert world.disk is not None
     for at in product(*(range(len(file)) for file in world.disk.files)):
         yield f"the power goes, {at} is found", tuple(file[i] for file, i in zip(world.disk.files, at, strict=True))

@@ -1,4 +1,4 @@
-"""What the producers of the explored world ask, and what they do with the answers."""
+"""The producers of the explored world: which requests they send, and how they react to the responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INIT_LATEST = 4
 
 
 def requests(rules: Rules, client: Client) -> list[Request]:
-    """What the client may ask now."""
+    """Requests that the client may send now."""
     if client.waiting is not None:
         return [client.waiting]
     timeout_ms = TIMEOUT_NONE if client.two_phase else TIMEOUT_MS
@@ -56,7 +56,7 @@ def requests(rules: Rules, client: Client) -> list[Request]:
 
 
 def returns(client: Client) -> list[Request]:
-    """InitProducerId with its own pair: for its transaction, or against it."""
+    """InitProducerId with the client's own producer id and epoch, with and without KeepPreparedTxn."""
     if client.pair == NO_PAIR:
         return []
     timeout_ms = TIMEOUT_NONE if client.two_phase else TIMEOUT_MS
@@ -64,7 +64,7 @@ def returns(client: Client) -> list[Request]:
 
 
 def decides(world: World, at: int) -> Iterator[tuple[str, World]]:
-    """What it does with its own database, which decides once: a two-phase producer on its prepared transaction (KIP-939)."""
+    """A two-phase producer decides on its prepared transaction in its database, once per transaction (KIP-939)."""
     client = world.clients[at]
     decided = dict(world.store).get(client.ending)
     if client.step == "prepared":
@@ -98,7 +98,7 @@ def first_write(client: Client) -> str:
 
 
 def all_in_sequence(rules: Rules, world: World, at: int, reply: Reply) -> World:
-    """To the next transaction, if there is one, with what the answer said."""
+    """Start the next transaction, if any, with the producer id and epoch of the reply."""
     client = world.clients[at]
     last = client.number == rules.number_max[at]
     if reply.producer_id >= 0:
@@ -107,7 +107,7 @@ def all_in_sequence(rules: Rules, world: World, at: int, reply: Reply) -> World:
 
 
 def write(rules: Rules, world: World, at: int) -> World | Request | None:
-    """The next write: done, or what must be asked before it; None when it has to wait for the coordinator."""
+    """The world after the next write, or the request that must come before it; None if the coordinator is busy."""
     client = world.clients[at]
     index = int(client.step[-1])
     log = world.logs[index]
@@ -170,7 +170,7 @@ def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, re
 
 
 def ended(world: World, client: Client, commit: bool) -> World:
-    """The end of a transaction was answered: of its own, or of the one that it took over."""
+    """EndTxn succeeded, for the client's own transaction or for a recovered one."""
     deeds = frozenset({client.deed})
     if client.ending != NO_PAIR:
         deeds = frozenset(deed for deed, pair in world.prepared if pair == client.ending)

@@ -1,4 +1,4 @@
-"""The worlds that are explored: those of every test run, and those of `make explore`."""
+"""The scenes to explore: those of every test run, and the larger ones of `make explore`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Scene = tuple[Rules, tuple[Client, ...], Budget]
 
 
 def two(first: int, second: int) -> tuple[Client, ...]:
-    """Of these transaction versions."""
+    """Two one-phase clients of these transaction versions."""
     return Client("A", first), Client("B", second)
 
 
@@ -79,7 +79,7 @@ BATCHED: dict[str, Scene] = {
     "batches 2PC TV2":              (Rules(2, ONCE),        batching(PREPARING_2, 1), Budget(1, 1, 0)),
     "batches 2PC TV2, second":      (Rules(2, ONCE),        batching(PREPARING_2, 2), Budget(1, 1, 0)),
 }  # fmt: skip
-"""Requests with batches for both partitions; "second" is behind one for the first partition."""
+"""Requests with batches for both partitions; in "second" such a request follows a write to the first partition."""
 POWER: dict[str, Scene] = {
     "power TV1":                    (Rules(1, ONCE, power=True), TV1,   Budget(1, 0, 1)),
     "power TV2":                    (Rules(2, ONCE, power=True), TV2,   Budget(1, 0, 1)),
@@ -124,4 +124,4 @@ DEEP: dict[str, Scene] = {
     "KIP-588 TV2, trouble":         (Rules(2, (2, 1), 0, True), TV2,    TROUBLE),
     "KIP-588, two-phase first":     (Rules(2, ONCE, 0, True), (PREPARING_2[0], TV2[1]), TROUBLE),
 }  # fmt: skip
-"""Deeper: more may go wrong in one life of an id."""
+"""Larger scenes, with more transactions or more faults."""

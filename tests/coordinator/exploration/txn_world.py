@@ -1,4 +1,4 @@
-"""The values of the explored world: producers, partitions, what is under way, what may go wrong, and what was promised."""
+"""The state of the explored world: producers, partitions, pending effects, remaining faults and promises of replies."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ NO_PAIR: Pair = (-1, -1)
 
 
 class Enlisting(NamedTuple):
-    """A Produce request that the coordinator is asked about."""
+    """A Produce request that waits for the coordinator."""
 
     to_add: tuple[int, ...]
-    """Partitions, as indexes."""
+    """Indexes of the partitions to add or verify."""
     bad: tuple[tuple[int, str], ...] = ()
-    """Partitions whose batches are refused, and how."""
+    """Partitions whose batches are refused, and the kind of error."""
 
 
 class Client(NamedTuple):
-    """One instance. That it crashes is that it does nothing more; that another is there makes a zombie of it."""
+    """One producer instance. A crashed instance takes no more steps; it is a zombie once another instance has the id."""
 
     name: str
     version: int
-    """Transaction version that it speaks: 1 or 2."""
+    """Transaction version of the client: 1 or 2."""
     two_phase: bool = False
-    """Opens transactions without a time-out, prepares them, and takes over what it finds prepared (KIP-939)."""
+    """The client opens transactions without time-out, prepares them, and recovers prepared transactions (KIP-939)."""
     step: str = "off"
     pair: Pair = NO_PAIR
     number: int = 1
     waiting: Request | None = None
-    """Asked and not answered: it asks the same until it is."""
+    """A request without a reply yet; the client repeats it."""
     ending: Pair = NO_PAIR
-    """Two-phase: what its database may know the transaction by that it is about to end."""
+    """Two-phase: producer id and epoch by which the database knows the transaction that the client is about to end."""
     batches: int = 0
-    """1: it writes to both partitions with one request; 2: it does so after it wrote to the first one."""
+    """1: the client writes to both partitions with one request; 2: it writes to the first partition before that."""
     left: tuple[int, ...] = ()
-    """Partitions whose batches of such a request are not acknowledged."""
+    """Partitions of such a request whose batches are not acknowledged yet."""
     enlisting: Enlisting | None = None
     acking: bool = False
-    """Its records are written, and it hears so when the disk has them."""
+    """The records are written, and are acknowledged after the next sync."""
 
     @property
     def deed(self) -> Deed:
@@ -61,13 +61,13 @@ class Client(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One partition. A transaction that wrote here is open or has an outcome."""
+    """One partition. Every transaction that wrote to it is either open or has an outcome."""
 
     epochs: tuple[Pair, ...] = ()
     open: tuple[tuple[int, frozenset[Deed]], ...] = ()
-    """(producer id, whose records its open transaction has)."""
+    """(producer id, transactions whose records are open)."""
     sealed: frozenset[int] = frozenset()
-    """Producer ids whose open transaction takes no more records unless the coordinator says so."""
+    """Producer ids whose open transaction takes new records only after the coordinator is asked."""
     outcomes: frozenset[tuple[Deed, bool]] = frozenset()
 
     def producers(self) -> ProducerStates:
@@ -78,7 +78,7 @@ class Log(NamedTuple):
         return states
 
     def takes(self, pair: Pair) -> bool:
-        """Without asking the coordinator: the transaction of this producer is open here."""
+        """Whether this producer's transaction is open here, so that Produce need not ask the coordinator."""
         producer_id, epoch = pair
         return (
             producer_id not in self.sealed
@@ -120,21 +120,22 @@ class Mark(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """The Complete record, which may be lost in a crash until something is appended behind it."""
+    """The Complete record. A crash can lose it until another record is appended after it."""
 
 
 class Budget(NamedTuple):
-    """How often what goes wrong may still go wrong."""
+    """How often each fault may still happen."""
 
     crashes: int = 1
     losses: int = 1
     time_outs: int = 1
     copies: int = 0
-    """Requests of which a copy stays on the way."""
+    """EndTxn requests of which a copy stays in the network and arrives later."""
     forced: int = 0
-    """An admin ends whatever is open: InitProducerId without any flag, of which he does not hear the answer."""
+    """An admin aborts the open transaction with InitProducerId without flags, and ignores the response."""
     returns: int = 0
-    """InitProducerId of an instance that names its own pair, with and without KeepPreparedTxn, and does not listen."""
+    """An instance sends InitProducerId with its own producer id and epoch, with and without KeepPreparedTxn, and ignores
+    the response."""
 
 
 File = tuple[Any, ...]
@@ -148,34 +149,34 @@ class World(NamedTuple):
     txn: Txn | None = None
     durable: Txn | None = None
     delayed: Txn | None = None
-    """A Complete record that is written, but not for sure."""
+    """A Complete record that is written but that a crash can lose."""
     work: tuple[Any, ...] = ()
-    """Effects that are still to be performed; other requests wait for them."""
+    """Effects that remain to be performed; other requests wait for them."""
     requests: tuple[int, Request] | None = None
-    """Which client the work is for, and what it asked; client -1 for nobody who listens."""
+    """The client and the request that `work` is for; -1 if no client waits for the reply."""
     copy: Request | None = None
     spare: int = FIRST_PRODUCER + 1
     disk: Any = None
     """A `txn_power.Disk`, under `Rules.power`."""
-    # --- what was promised
+    # --- promises of the replies
     wanted: frozenset[Deed] = NO_DEEDS
-    """Of which a commit was asked, or decided."""
+    """Transactions whose commit a client requested or a database decided."""
     committed: frozenset[Deed] = NO_DEEDS
-    """Of which a commit was answered."""
+    """Transactions whose commit a reply acknowledged."""
     aborted: frozenset[Deed] = NO_DEEDS
-    """Which must never be committed: an abort was answered, or the commit refused."""
+    """Transactions that must never be committed: a reply acknowledged the abort or refused the commit."""
     prepared: frozenset[tuple[Deed, Pair]] = frozenset()
-    """Two-phase transactions whose records are all acknowledged, and the pair that they are known by."""
+    """Two-phase transactions whose records are all acknowledged, with the producer id and epoch of the records."""
     store: frozenset[tuple[Pair, bool]] = frozenset()
-    """The database of the two-phase producers: what was decided, once for each prepared transaction."""
+    """The database of the two-phase producers: one decision for each prepared transaction."""
     forced: frozenset[Deed] = NO_DEEDS
-    """Which an admin, or their owner, may have aborted without a decision."""
+    """Transactions that an admin or their owner may have aborted without a decision of the database."""
     handed: frozenset[Pair] = frozenset()
-    """Pairs that a producer was told to go on with."""
+    """Producer ids and epochs that a reply returned to a producer."""
     fenced: frozenset[Pair] = frozenset()
-    """Those of them that another instance was told to have taken over."""
+    """Producer ids and epochs in `handed` that a later InitProducerId fenced."""
     owner: int = -1
-    """The client that got the id last."""
+    """The client of the last successful InitProducerId."""
     contested: bool = False
     """Another client may have taken the id from its owner."""
     broken: str = ""
@@ -184,7 +185,7 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The scene. Transactions of each producer, and the transaction version of the cluster."""
+    """Settings of a scene, for example the cluster's transaction version and the number of transactions per producer."""
 
     transaction_version: int
     number_max: tuple[int, ...] = (2, 1)
@@ -192,7 +193,7 @@ class Rules:
     remembers_time_outs: bool = False
     """Profile kip-588."""
     power: bool = False
-    """`--durability power`: what is written is there for sure when it is synced, and the power may go."""
+    """`--durability power`: writes are durable only after a sync, and a crash is a power cut."""
 
     def context(self, world: World) -> Context:
         return Context(NOW, self.transaction_version, world.spare, 0)
@@ -216,7 +217,7 @@ def with_log(world: World, index: int, log: Log) -> World:
 
 
 def recorded(world: World, at: int, index: int) -> World:
-    """Its records of that partition are in the log."""
+    """Append the client's records to this partition."""
     client = world.clients[at]
     if client.pair in world.fenced and not mixed(world.clients):
         world = world._replace(broken=f"a record of {client.pair}, who is fenced, is written")

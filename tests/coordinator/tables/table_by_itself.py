@@ -1,4 +1,4 @@
-"""TimeOut and MarkersWritten: what comes from no client."""
+"""TimeOut and MarkersWritten: requests that no client sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def always_time_out(phase: Phase, stored: str, moment: str, version: int, limite
 
 
 def fences(epoch: int, last: int, **changes: Any) -> Any:
-    """Nobody asked, nobody is answered."""
+    """Abort by a time-out: the epoch is bumped, and there is no reply."""
     return becomes("append markers", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes)
 
 

@@ -14,14 +14,14 @@ from stuntbroker.protocol.transaction_states import EPOCH_LAST
 P = Phase
 COMMIT, ABORT = True, False
 
-# --- versions 0-4: under every transaction version of the cluster the same
+# --- versions 0-4: the same decisions under every transaction version of the cluster
 
 ASKERS_V4 = {
     "owner": (PRODUCER, 5),
     "one before": (PRODUCER, 4),
     "newer": (PRODUCER, 6),
     "stranger": (STRANGER, 5),
-    "strange old": (STRANGER, 4),  # The producer id is looked at first.
+    "strange old": (STRANGER, 4),  # The producer id is checked before the epoch.
 }
 
 
@@ -101,7 +101,7 @@ def impossible_v5(phase: Phase, stored: str, asker: str, commit: bool) -> bool:
 
 
 def ends(phase: Phase, stored: str) -> Outcome:
-    """Every end bumps the epoch; after the last one the client goes on with another producer id."""
+    """Every EndTxn bumps the epoch; after the last epoch the client gets a new producer id."""
     if stored == "plain":
         return becomes("append markers reply", phase, (PRODUCER, 6), producer_epoch=6, last_producer_epoch=5)
     if stored == "rotated":
@@ -118,7 +118,7 @@ def ends(phase: Phase, stored: str) -> Outcome:
 
 
 def answers(stored: str) -> Outcome:
-    """The retry hears what the first one would have: the producer id and epoch to go on with."""
+    """The retry gets the same response as the first request: the producer id and epoch of the next transaction."""
     owner = NEXT if stored == "rotated" else PRODUCER
     return stays(OK, owner, STORED[stored]["epoch"])
 
@@ -140,7 +140,7 @@ ROWS_V5: list[tuple[Any, ...]] = [
     (P.EMPTY,           "rotated", "retry",          ALL,    stays(FENCED)),
     (P.EMPTY,           ALL,    "current",           COMMIT, stays(INVALID_STATE)),
     (ALL, ("plain", "last", "fence"), ("older", "newer"), ALL, stays(FENCED)),
-    (ALL,               "rotated", "older",          ALL,    stays(NOT_MAPPED)),  # Of the producer id before.
+    (ALL,               "rotated", "older",          ALL,    stays(NOT_MAPPED)),  # An old epoch of the previous producer id.
     (ALL,               "rotated", "newer",          ALL,    stays(FENCED)),
     (ALL,               ALL,    "stranger",          ALL,    stays(NOT_MAPPED)),
 ]  # fmt: skip
@@ -148,7 +148,7 @@ for each in STORED:
     ROWS_V5 += [
         (P.ONGOING,         each, "current", COMMIT, ends(P.PREPARE_COMMIT, each)),
         (P.ONGOING,         each, "current", ABORT,  ends(P.PREPARE_ABORT, each)),
-        (SETTLED,           each, "current", ABORT,  ends(P.PREPARE_ABORT, each)),  # Empty.
+        (SETTLED,           each, "current", ABORT,  ends(P.PREPARE_ABORT, each)),  # Abort without partitions.
         (P.COMPLETE_COMMIT, each, "retry",   COMMIT, answers(each)),
         (P.COMPLETE_ABORT,  each, "retry",   ABORT,  answers(each)),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""InitProducerId: phase x what is stored x who asks x cluster's transaction version x keep (KIP-98, 360, 890, 939)."""
+"""InitProducerId: phase x stored state x producer x cluster's transaction version x KeepPreparedTxn (KIP-98, 360, 890, 939)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ P = Phase
 ASKED_TIMEOUT_MS = 45_000
 
 STORED = {
-    "new":       {"epoch": -1, "last": -1},  # Nothing of the id is in the log yet.
-    "bumped":    {"epoch": 5, "last": 4},  # By its owner, who may repeat that.
-    "taken":     {"epoch": 5, "last": -1},  # By somebody who named no producer id.
+    "new":       {"epoch": -1, "last": -1},  # The log has no record of the id yet.
+    "bumped":    {"epoch": 5, "last": 4},  # The owner bumped the epoch, and may retry that.
+    "taken":     {"epoch": 5, "last": -1},  # A new instance, without producer id, bumped the epoch.
     "last":      {"epoch": 32_766, "last": 32_765},
-    "fence":     {"epoch": 32_767, "last": -1},  # As a time-out leaves it behind the last epoch (TV 0 and 1).
+    "fence":     {"epoch": 32_767, "last": -1},  # Left by a time-out in the last epoch (TV 0 and 1).
     "rotated":   {"epoch": 0, "last": 32_766, "producer_id": NEXT},  # The producer id before is PRODUCER.
 }  # fmt: skip
 
@@ -30,7 +30,7 @@ def names(stored: str, asker: str) -> tuple[int, int]:
     """Producer id and epoch that the request carries."""
     epoch = STORED[stored]["epoch"]
     if stored == "new":
-        epoch = 5  # Of what the asker had before the id was forgotten.
+        epoch = 5  # The producer's epoch before the id expired.
     rotated = stored == "rotated"
     owner = NEXT if rotated else PRODUCER
     return {
@@ -81,12 +81,12 @@ def owner(producer_id: int, epoch: int, last: int, **changes: Any) -> Any:
 
 
 def fences(epoch: int, last: int, **changes: Any) -> Any:
-    """Aborts what is open, then the same request is asked again."""
+    """Abort the open transaction, then decide the same request again."""
     return becomes("append markers again", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes)
 
 
 def keeps(stored: str, following: tuple[int, int], last: int, **changes: Any) -> Any:
-    """What is open stays open, and who asked gets a pair of his own to end it with (KIP-939)."""
+    """The open transaction stays open, and the client gets a new producer id and epoch to end it with (KIP-939)."""
     ongoing = NEXT if stored == "rotated" else PRODUCER, STORED[stored]["epoch"]
     return becomes(
         "append seal reply",
@@ -126,7 +126,7 @@ ROWS = [
     (SETTLED,  "rotated",                    OLD,                        ALL, ALL, stays(FENCED)),
     (SETTLED,  ("bumped", "taken", "last", "fence", "rotated"), "stranger", ALL, ALL, stays(FENCED)),
 
-    # Whatever epoch the owner names, it aborts what is open.
+    # The owner aborts the open transaction, whichever epoch it names.
     (P.ONGOING, ("bumped", "taken"),         OWNERS,                     (0, 1), False, fences(6, -1)),
     (P.ONGOING, ("bumped", "taken"),         OWNERS,                     2, False, fences(6, 5)),
     (P.ONGOING, "last",                      OWNERS,                     (0, 1), False, fences(32_767, -1)),
@@ -138,7 +138,7 @@ ROWS = [
     (P.ONGOING, "rotated",                   "older",                    ALL, False, stays(FENCED)),
     (P.ONGOING, ALL,                         "stranger",                 ALL, False, stays(FENCED)),
 
-    # Kept, whatever the transaction version, by whoever comes anew or owns it.
+    # KeepPreparedTxn recovers the transaction for a new instance or its owner, under every transaction version.
     (P.ONGOING, ALL,                         ("one before", *OLD),       ALL, True, stays(FENCED)),
     (P.ONGOING, "bumped",                    "anyone",                   ALL, True, keeps("bumped", (PRODUCER, 6), -1)),
     (P.ONGOING, "bumped",                    "current",                  ALL, True, keeps("bumped", (PRODUCER, 6), 5)),

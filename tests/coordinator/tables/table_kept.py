@@ -1,7 +1,7 @@
-"""A transaction that InitProducerId kept: two pairs, and every request by whoever has, had or never had one (KIP-939).
+"""A transaction recovered with KeepPreparedTxn (KIP-939), and requests of its current, earlier and unrelated producers.
 
-Requests bear the client's pair, records and markers that of the transaction. While the markers of its end are out the
-client's pair is already the one that follows.
+Requests carry the client's producer id and epoch; records and markers carry those of the transaction. In the Prepare
+states, the client's producer id and epoch are already those of the next transaction.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ KEPT_PHASES = (P.ONGOING, *ENDING)
 
 class Kept(NamedTuple):
     txn: Pair
-    """Of the records, and once it is prepared of the markers."""
+    """Producer id and epoch of the records; in the Prepare states, of the markers."""
     client: Pair
     last: int
-    """Epoch of who may repeat what gave the client its pair; -1 for nobody."""
+    """Epoch of the producer that may retry the request that set `client`; -1 if no retry is possible."""
     previous_id: int
     follows: Pair
-    """Pair behind the client's."""
+    """Producer id and epoch after those of the client."""
     who: dict[str, Pair]
-    """Names of those who ask. NO_PAIR where there is no such."""
+    """Producers that send requests, by name; NO_PAIR if this state has no such producer."""
     client_version: int = 2
     phases: tuple[Phase, ...] = (P.ONGOING,)
 
@@ -77,7 +77,7 @@ class Kept(NamedTuple):
 
 
 def who(transaction: Pair, retry: Pair, older: Pair, mixed: Pair, newer: Pair, known: Pair) -> dict[str, Pair]:
-    """`mixed`: the epoch of the retry under another id of the transaction; `known`: an old epoch of another such id."""
+    """`mixed`: the epoch of the retry with another producer id of the transaction; `known`: an old epoch of such an id."""
     return {
         "transaction": transaction, "retry": retry, "older": older, "mixed": mixed, "newer": newer, "known": known,
         "stranger": (STRANGER, newer[1] - 1),
@@ -86,7 +86,7 @@ def who(transaction: Pair, retry: Pair, older: Pair, mixed: Pair, newer: Pair, k
 
 LAST, FENCE = 32_766, 32_767
 KEPT = {
-    # --- open: whoever kept it last may end it
+    # --- open: the producer of the last KeepPreparedTxn may end it
     "same id": Kept((PRODUCER, 5), (PRODUCER, 6), 5, PRODUCER, (PRODUCER, 7), who(
         (PRODUCER, 5), (PRODUCER, 5), (PRODUCER, 4), NO_PAIR, (PRODUCER, 7), NO_PAIR)),
     "same id, unnamed": Kept((PRODUCER, 5), (PRODUCER, 6), -1, PRODUCER, (PRODUCER, 7), who(
@@ -103,7 +103,7 @@ KEPT = {
         (PRODUCER, LAST), (NEXT, LAST - 1), (NEXT, 0), (PRODUCER, LAST - 1), (NEXT, FENCE), (PRODUCER, 6))),
     "third id": Kept((PRODUCER, LAST), (THIRD, 0), LAST, NEXT, (THIRD, 1), who(
         (PRODUCER, LAST), (NEXT, LAST), (NEXT, 5), (THIRD, LAST), (THIRD, 1), (PRODUCER, 6))),
-    # --- ending: `retry` is who asked for the end
+    # --- ending: `retry` is the producer of the EndTxn
     "ending, same id": Kept((PRODUCER, 6), (PRODUCER, 7), 6, PRODUCER, (PRODUCER, 8), who(
         (PRODUCER, 5), (PRODUCER, 6), (PRODUCER, 4), NO_PAIR, (PRODUCER, 8), NO_PAIR), phases=ENDING),
     "ending, other id": Kept((PRODUCER, FENCE), (NEXT, 1), 0, NEXT, (NEXT, 2), who(
@@ -112,7 +112,7 @@ KEPT = {
         (PRODUCER, LAST), (NEXT, LAST), (NEXT, 5), (THIRD, LAST), (THIRD, 1), (PRODUCER, FENCE)), phases=ENDING),
     "ending, client at the last": Kept((PRODUCER, 6), (PRODUCER, LAST), LAST - 1, PRODUCER, (SPARE, 0), who(
         (PRODUCER, 5), (PRODUCER, LAST - 1), (PRODUCER, 7), NO_PAIR, (PRODUCER, FENCE), NO_PAIR), phases=ENDING),
-    # Versions 0-4 of EndTxn bump nothing, and a time-out under TV0 and TV1 leaves nobody who may repeat anything.
+    # EndTxn v0-4 bumps no epoch, and after a time-out under TV0 and TV1 no producer may retry.
     "ending, not bumped": Kept((PRODUCER, 5), (PRODUCER, 6), -1, PRODUCER, (PRODUCER, 7), who(
         (PRODUCER, 5), NO_PAIR, (PRODUCER, 4), NO_PAIR, (PRODUCER, 7), NO_PAIR), 0, ENDING),
 }  # fmt: skip
@@ -134,7 +134,7 @@ def impossible(phase: Phase, stored: str, asker: str, *remaining: Any) -> bool:
         return True
     if asker in ("anyone", "client"):
         return False
-    # Who wrote the transaction may be who asked before.
+    # "transaction" and "retry" may be the same producer.
     same = asker == "transaction" and asks(stored, asker) == asks(stored, "retry")
     return same or asks(stored, asker) == NO_PAIR or asks(stored, asker)[1] > FENCE
 
@@ -152,7 +152,7 @@ def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) ->
 
 
 def always_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> dict[str, Any]:
-    if keep:  # No time-out is brought into a transaction that has none.
+    if keep:  # KeepPreparedTxn does not add a time-out to a transaction without time-out.
         return {"updated_at_ms": NOW}
     return {"updated_at_ms": NOW, "client_version": 2 if version == 2 else 0}
 
@@ -174,7 +174,7 @@ def keeps(stored: str, last: int) -> Outcome:
 
 
 def fences(stored: str, effects: str, version: int, **changes: Any) -> Outcome:
-    """Ended by somebody else than its client, who is fenced: under TV2 he may claim the pair that follows."""
+    """Abort by a take-over or a time-out, which fences the client. Under TV2 the client may claim the next epoch."""
     kept = KEPT[stored]
     return becomes(
         effects,
@@ -192,7 +192,7 @@ def fences(stored: str, effects: str, version: int, **changes: Any) -> Outcome:
 INIT_ROWS: list[tuple[Any, ...]] = [
     # phase     stored   asker                                    TV   keep
     (P.ONGOING, OPEN,    (*OUTSIDERS, "stranger"),                ALL, ALL,   stays(FENCED)),
-    (P.ONGOING, OPEN,    "retry",                                 ALL, False, stays(FENCED)),  # Of a keep.
+    (P.ONGOING, OPEN,    "retry",                                 ALL, False, stays(FENCED)),  # Only with KeepPreparedTxn.
     (P.ONGOING, MIXED,   "mixed",                                 ALL, False, stays(FENCED)),
     (ENDING,    CLOSING, ("anyone", "client"),                    ALL, ALL,   stays(CONCURRENT)),
     (ENDING,    CLOSING, "retry",                                 ALL, ALL,   stays(CONCURRENT)),
@@ -200,7 +200,7 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (ENDING,    CLOSING, "mixed",                                 ALL, False, stays(FENCED)),
 ]  # fmt: skip
 for each in KEPT:
-    # A retry is told by the whole pair: that of another producer id, fenced or never given, does not pass for it.
+    # A retry is recognised by producer id and epoch together: the same epoch with another producer id is fenced.
     INIT_ROWS.append((KEPT[each].phases, each, "mixed", ALL, True, stays(FENCED)))
 for each in OPEN:
     INIT_ROWS += [
@@ -227,7 +227,7 @@ PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT})}
 
 
 def refusals(*remaining: Any) -> list[tuple[Any, ...]]:
-    """Every pair but the client's."""
+    """Rows that refuse every producer id and epoch other than the client's."""
     everybody = ("retry", "mixed", *OUTSIDERS)
     return [
         (KEPT_PHASES, ALL, everybody, *remaining, stays(FENCED)),
@@ -296,13 +296,13 @@ END_ROWS: list[tuple[Any, ...]] = [
     (P.ONGOING,        OPEN,    "stranger",         ALL,    ALL, stays(NOT_MAPPED)),
     (ENDING,           CLOSING, ("mixed", *OUTSIDERS), ALL, ALL, stays(FENCED)),
     (ENDING,           CLOSING, "stranger",         ALL,    ALL, stays(NOT_MAPPED)),
-    # Version 5: the client is not yet told of its pair, unless it asked to hear it again.
+    # Version 5: no response has returned the client's new epoch yet; a retry has the previous one.
     (ENDING,           CLOSING, "client",           ALL,    2,   stays(FENCED)),
     (P.PREPARE_COMMIT, CLOSING, "retry",            COMMIT, 2,   stays(CONCURRENT)),
     (P.PREPARE_COMMIT, CLOSING, "retry",            ABORT,  2,   stays(INVALID_STATE)),
     (P.PREPARE_ABORT,  CLOSING, "retry",            ABORT,  2,   stays(CONCURRENT)),
     (P.PREPARE_ABORT,  CLOSING, "retry",            COMMIT, 2,   stays(INVALID_STATE)),
-    # Versions 0-4: the pair is the same before and after.
+    # Versions 0-4: producer id and epoch are the same before and after the end.
     (P.PREPARE_COMMIT, CLOSING, "client",           COMMIT, 0,   stays(CONCURRENT)),
     (P.PREPARE_COMMIT, CLOSING, "client",           ABORT,  0,   stays(INVALID_STATE)),
     (P.PREPARE_ABORT,  CLOSING, "client",           ABORT,  0,   stays(CONCURRENT)),
@@ -326,7 +326,7 @@ END_KEPT = Table(
     impossible,
 )
 
-# --- what comes from no client
+# --- requests that no client sends
 
 MOMENTS = {"deadline": STARTED + ASKED_TIMEOUT_MS, "after": STARTED + ASKED_TIMEOUT_MS + 1, "years after": 10**15}
 PAST = ("after", "years after")
@@ -334,7 +334,7 @@ PAST = ("after", "years after")
 
 def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
     before = KEPT[stored].created(phase)
-    if limited:  # It was opened with a time-out.
+    if limited:  # The transaction was opened with a time-out.
         before = with_fields(before, timeout_ms=ASKED_TIMEOUT_MS)
     before = with_fields(before, init_version=6 if remembers else -1)
     return before, TimeOut(), context(version, MOMENTS[moment])

@@ -1,7 +1,7 @@
-"""Profile kip-588: what a transaction that was timed out answers, until its producer claims the next epoch.
+"""Profile kip-588: decisions after a transaction timed out, until its producer claims the next epoch.
 
-The time-out is remembered from the Prepare record on, and until the next transition of the id. The version of
-InitProducerId by which the producer came changes no decision: it is for the one who translates the answer.
+The state remembers the time-out from the Prepare record until the next transition of the id. The InitProducerId version
+that the producer used changes no decision: only the translation of the reply to an error code uses it.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ ASKED_TIMEOUT_MS = 45_000
 LAST, FENCE = 32_766, 32_767
 REMEMBERED = (P.PREPARE_ABORT, P.COMPLETE_ABORT)
 INIT_VERSIONS = (2, 3, 4)
-"""Of clients before 2.5, of 2.5 and 2.6, and later."""
+"""InitProducerId versions of clients before 2.5, of 2.5 and 2.6, and of later ones."""
 
 
 class TimedOut(NamedTuple):
     phase: Phase
     stored: Pair
     slow: Pair
-    """Whose transaction was timed out."""
+    """The producer whose transaction timed out."""
     before: Pair
-    """Who had the id before."""
+    """The producer that had the id before `slow`."""
     changes: dict[str, Any]
 
     def created(self, init_version: int = 4) -> Txn:
@@ -147,10 +147,10 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (REMEMBERED, ALL, "stranger",                  ALL, ALL,   stays(FENCED)),
     (P.COMPLETE_ABORT, ("over", "over, kept", *ROTATED), "before", ALL, ALL, stays(FENCED)),
     (P.COMPLETE_ABORT, "over, TV1 last", "before", ALL, ALL,   stays(SERVER_ERROR)),
-    # It claims the epoch that its time-out left behind.
+    # The slow producer claims the epoch that its time-out created.
     (P.COMPLETE_ABORT, "over", "slow",             ALL, ALL,   owner((PRODUCER, 6), 5)),
     (P.COMPLETE_ABORT, "over, TV1 last", "slow",   ALL, ALL,   owner((SPARE, 0), LAST, allocated_producer_id=True)),
-    # And may do so again: the producer id that it names is not forgotten.
+    # The slow producer may retry that: the state remembers its previous producer id.
     (P.COMPLETE_ABORT, "over, TV2 last", "slow",   ALL, ALL,   owner((NEXT, 0), LAST, previous_producer_id=PRODUCER)),
     (P.COMPLETE_ABORT, "over, kept", "slow",       ALL, ALL,   owner((PRODUCER, 7), 6)),
     (P.COMPLETE_ABORT, "over, kept, other id", "slow", ALL, ALL, owner((NEXT, 1), 0)),
@@ -159,7 +159,7 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (P.COMPLETE_ABORT, "over, TV2 last", "owner",  ALL, ALL,   owner((NEXT, 1), 0)),
     (P.COMPLETE_ABORT, "over, kept", "owner",      ALL, ALL,   owner((PRODUCER, 8), 7)),
     (P.COMPLETE_ABORT, "over, kept, other id", "owner", ALL, ALL, owner((NEXT, 2), 1)),
-    # Another instance is there: the slow one is fenced from now on.
+    # A new instance fences the slow producer.
     (P.COMPLETE_ABORT, "over", "anyone",           ALL, ALL,   owner((PRODUCER, 7), -1)),
     (P.COMPLETE_ABORT, "over, TV1 last", "anyone", ALL, ALL,   owner((SPARE, 0), -1, allocated_producer_id=True)),
     (P.COMPLETE_ABORT, "over, TV2 last", "anyone", ALL, ALL,   owner((NEXT, 1), -1)),
@@ -176,11 +176,11 @@ INIT_588 = Table(
     impossible,
 )
 
-# --- AddPartitions, Verify, EndTxn: the seed's three, and the one that a partition asks
+# --- AddPartitions, Verify, EndTxn
 
 
 def described(*remaining: Any) -> list[tuple[Any, ...]]:
-    """To everybody but the owner of the stored pair."""
+    """Rows for every producer other than the owner of the stored producer id and epoch."""
     return [
         (REMEMBERED, (*ENDED, *OVER), "slow", *remaining, stays(TIMED_OUT)),
         (P.PREPARE_ABORT, KEPT, "slow", *remaining, stays(TIMED_OUT)),
@@ -233,7 +233,7 @@ def empty_abort(came: str) -> Outcome:
     producer_id, epoch = CAME[came].stored
     changes: dict[str, Any] = {"producer_epoch": min(epoch + 1, FENCE), "last_producer_epoch": epoch}
     pair = producer_id, epoch + 1
-    if epoch == FENCE:  # Broken by the time-out: let through without a bump.
+    if epoch == FENCE:  # The time-out used the last epoch: the end has no epoch left to bump.
         pair = SPARE, 0
         changes |= {"next_producer_id": SPARE, "allocated_producer_id": True, "last_producer_epoch": LAST}
     return becomes(
@@ -270,7 +270,7 @@ END_588 = Table(
     ask_end, lambda *cell: {}, impossible,
 )  # fmt: skip
 
-# --- what comes from no client
+# --- requests that no client sends
 
 MARKERS_588 = Table(
     "MarkersWritten, KIP-588", MarkersWritten, ((P.PREPARE_ABORT,), (*ENDED, *KEPT), INIT_VERSIONS),

@@ -1,4 +1,4 @@
-"""AddPartitions and Verify: phase x who asks x partition x version of the request (KIP-98, KIP-890)."""
+"""AddPartitions and Verify: phase x producer x partition x version of the request (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stuntbroker.coordinator.state import Phase
 P = Phase
 OWNERS = {
     "owner": (PRODUCER, 5),
-    "older": (PRODUCER, 4),  # The epoch before, which InitProducerId still knows.
+    "older": (PRODUCER, 4),  # The previous epoch, which InitProducerId still accepts.
     "newer": (PRODUCER, 6),
     "stranger": (STRANGER, 5),
-    "strange old": (STRANGER, 4),  # The producer id is looked at first.
+    "strange old": (STRANGER, 4),  # The producer id is checked before the epoch.
 }
 PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT}), "both": frozenset({ORDERS, AUDIT})}
 

@@ -1,4 +1,4 @@
-"""The decision tables of the coordinator: every cell is that of the rules, and none is missing."""
+"""The decision tables of the coordinator: the rules decide every cell as the table says, and no cell is missing."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def test_no_cell_is_missing_or_duplicated(table: Table) -> None:
 
 
 class RequestKind(NamedTuple):
-    """What of a cell must be there in all combinations that can be."""
+    """Properties of a cell that the tables must contain in every possible combination."""
 
     kind: type
     phase: Phase
     kept: bool
     timed_out: bool
-    """Which is remembered, in profile kip-588."""
+    """The state remembers a time-out (profile kip-588)."""
     keep: bool | None
     client_version: int | None
 
 
 def kept_class(txn: Txn) -> tuple[int, bool]:
-    """(how many producer ids the client's pair has cost the transaction, whether its epochs are used up)."""
+    """(number of further producer ids that the client has used in this transaction, whether its epochs are used up)."""
     ids = {txn.producer_id, txn.previous_producer_id, txn.next_producer_id}
     return (0 if txn.next_producer_id == txn.producer_id else len(ids) - 1), txn.next_producer_epoch >= EPOCH_LAST
 
@@ -94,7 +94,7 @@ def test_every_request_has_cells_in_every_state_recovered_or_not_and_timed_out_o
 
 @pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
 def test_every_request_has_cells_for_every_client_pair_of_a_recovered_transaction(kind: type) -> None:
-    """KIP-939: of the transaction's own producer id, of another one, of a third one; at the last epoch."""
+    """KIP-939: the client has the transaction's producer id, a second or a third one, or is at the last epoch."""
     actual: dict[Phase, set[tuple[int, bool]]] = {}
     for item, txn in (each for table in TABLES if table.kind is kind for each in request_of(table)):
         if item.kept:
@@ -114,14 +114,14 @@ def test_only_an_ongoing_transaction_times_out() -> None:
     assert {*NOT_ONGOING, Phase.ONGOING} == set(Phase)
 
 
-# What InitProducerId on an open transaction comes to once the transaction is aborted: (TV, who) -> answer.
+# Replies to InitProducerId on an open transaction, after that transaction is aborted.
 FENCED = Reply(ErrorCode.PRODUCER_FENCED)
 TAKE_OVERS = [
     # TV  epoch    asked               answer                             last epoch
     (0,   5,       (-1, -1),           Reply(ErrorCode.NONE, PRODUCER, 7), -1),
     (1,   5,       (-1, -1),           Reply(ErrorCode.NONE, PRODUCER, 7), -1),
     (2,   5,       (-1, -1),           Reply(ErrorCode.NONE, PRODUCER, 7), -1),
-    (0,   5,       (PRODUCER, 5),      FENCED,                             -1),  # It fenced itself.
+    (0,   5,       (PRODUCER, 5),      FENCED,                             -1),  # The abort fenced this producer itself.
     (1,   5,       (PRODUCER, 5),      FENCED,                             -1),
     (2,   5,       (PRODUCER, 5),      Reply(ErrorCode.NONE, PRODUCER, 6), 5),
     (1,   5,       (PRODUCER, 4),      FENCED,                             -1),
@@ -139,7 +139,7 @@ TAKE_OVERS = [
 def test_a_take_over_aborts_the_open_transaction_and_is_decided_on_the_aborted_state(
     version: int, epoch: int, pair: tuple[int, int], answer: Reply, last: int
 ) -> None:
-    """KIP-98, KIP-360; under TV2 the owner keeps its claim (KIP-890)."""
+    """KIP-98, KIP-360. Under TV2 the owner can still claim the next epoch (KIP-890)."""
     before = txn_in(Phase.ONGOING, epoch)
     after, effects = play(before, InitProducerId(ASKED_TIMEOUT_MS, *pair), context(version))
     kinds = [type(effect).__name__ for effect in effects]
@@ -151,7 +151,7 @@ def test_a_take_over_aborts_the_open_transaction_and_is_decided_on_the_aborted_s
     assert after.phase is (Phase.EMPTY if answer.error == ErrorCode.NONE else Phase.COMPLETE_ABORT)
 
 
-# --- the time-out that a transaction has after it was kept
+# --- the time-out of a transaction after its recovery
 
 NONE_OR_SOME = [
     # opened with    kept with      has
@@ -175,7 +175,7 @@ def test_a_recovery_adds_no_time_out_to_a_transaction_opened_without_time_out(op
 def test_the_init_producer_id_version_of_a_producer_persists_through_its_transactions(
     version: int, commit: bool
 ) -> None:
-    """Profile kip-588: what a time-out tells it in a later transaction hangs on that."""
+    """Profile kip-588: the error after a time-out in a later transaction depends on this version."""
     txn = with_fields(txn_in(Phase.ONGOING), init_version=6)
 
     prepared = decide(txn, EndTxn(PRODUCER, txn.producer_epoch, commit, version), context()).txn

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
     """Names of the effects in order."""
     reply: Reply | None
     changes: dict[str, Any] | None
-    """What differs in the state after it; None when nothing is decided."""
+    """Fields of the state that change; None if the state stays the same."""
     allocated_producer_id: bool
 
     def decision(self, before: Txn, always: dict[str, Any]) -> Decision:
@@ -74,7 +74,7 @@ def becomes(
     allocated_producer_id: bool = False,
     **changes: Any,
 ) -> Outcome:
-    """`reply`: producer id and epoch that are answered with NONE; (-1, -1) where the answer has none."""
+    """`reply`: producer id and epoch of the successful reply; (-1, -1) if the reply has none."""
     answer = None if reply is None else Reply(OK, *reply, *ongoing)
     return Outcome(effects, answer, {"phase": phase, **changes}, allocated_producer_id)
 
@@ -87,14 +87,14 @@ RequestInState = tuple[Txn, Request, Context]
 class Table:
     name: str
     kind: type
-    """Of its requests."""
+    """Type of its requests."""
     axes: tuple[Sequence[Any], ...]
     rows: Sequence[tuple[Any, ...]]
     """One entry for each axis, then the outcome."""
     ask: Callable[..., RequestInState]
-    """What is decided in a cell."""
+    """State, request and context of a cell."""
     always: Callable[..., dict[str, Any]]
-    """Fields that every decision of this kind changes in the same way, from a cell."""
+    """Fields that every decision of this table sets, computed from the cell."""
     impossible: Callable[..., bool] = lambda *cell: False
 
     def expanded(self) -> list[tuple[Cell, Outcome]]:
