@@ -1,4 +1,4 @@
-"""Who may commit offsets, and what becomes of them."""
+"""Which members may commit offsets, and how committed offsets are fetched and deleted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_offset_commit_is_checked_against_state_member_and_generation(
     plain: ErrorCode,
     transactional: ErrorCode,
 ) -> None:
-    """KIP-447, last column: a transaction is fenced by the generation, not held up by a rebalance."""
+    """KIP-447: transactional commits (last column) are fenced by generation, and succeed during a rebalance."""
     errors = [commit_error(group(state), member_id, instance_id, generation, txn) for txn in (False, True)]
 
     assert errors == [plain, transactional]

@@ -1,4 +1,4 @@
-"""How long offsets and empty groups are kept."""
+"""Retention of offsets and empty groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of `__consumer_offsets` are Kafka's own."""
+"""Records of `__consumer_offsets` have the same bytes as Kafka's."""
 
 from __future__ import annotations
 

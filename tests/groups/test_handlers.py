@@ -1,4 +1,4 @@
-"""The handlers: what each version of a message carries, over a broker of two topics."""
+"""The handlers of the group APIs: the fields of each version, with a broker that has two topics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FakeTopics:
 
 
 class Client:
-    """Sends requests through their bytes, as a connection would; gives the answer through its bytes too."""
+    """Encodes and decodes each request and each response, like a connection."""
 
     client_id = "c"
     host = "127.0.0.1"
@@ -92,7 +92,7 @@ class Client:
         self.replies.append(response)
 
     def ask(self, handler: str, request: Any, version: int) -> Any:
-        """None when the answer waits."""
+        """The response; None if it is not ready yet."""
         module = importlib.import_module(f"stuntbroker.broker.handlers.{handler}")
         assert version in module.VERSIONS
         self.replies.clear()

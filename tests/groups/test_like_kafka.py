@@ -1,6 +1,6 @@
-"""The same requests to Apache Kafka and to us: every answer is the same.
+"""The same requests to Apache Kafka and to our broker: every response is the same.
 
-Both brokers are processes of their own, asked side by side. Needs a JDK.
+Each broker is a separate process; both get the requests in parallel. Needs a JDK.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN_ID = b"\7" * 16
 
 
 def until_ready(wire: Wire, api: str, version: int, **fields: Any) -> Any:
-    """Kafka makes its internal topics when they are asked for, and says so until they are there."""
+    """Repeat a request until it succeeds: Kafka returns errors until it has created its internal topics."""
     end = time.monotonic() + READY_S_MAX
     while True:
         answer = wire.ask(api, version, **fields)
@@ -40,7 +40,7 @@ def prepare(address: str) -> dict[bytes, str]:
         created = wire.ask("create_topics", 7, topics)
         until_ready(wire, "find_coordinator", 2, key="g")
         until_ready(wire, "find_coordinator", 2, key="txn", key_type=1)
-        # The coordinator is found before it has read its log.
+        # FindCoordinator succeeds before the coordinator has loaded its log.
         while wire.ask("join_group", 9, **join_fields("m", "not there")).error_code != 25:
             time.sleep(0.1)
         until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
@@ -60,7 +60,7 @@ def topic_ids(addresses: tuple[str, str]) -> list[dict[bytes, str]]:
 
 
 def strangers(address: str, messages: Transcript) -> None:
-    """Requests to nobody, and requests that are wrong whatever the group is."""
+    """Requests for groups that do not exist, and requests that are invalid for any group."""
     with Wire(address, "c") as wire:
         for version in range(10):
             messages.add(f"join {version}", wire.ask("join_group", version, **join_fields("m", version=version)))
@@ -85,7 +85,7 @@ def strangers(address: str, messages: Transcript) -> None:
 
 
 def alone(address: str, messages: Transcript) -> None:
-    """The life of a group of one, at every version of JoinGroup."""
+    """A group with one member, from join to leave, with every version of JoinGroup."""
     for version in range(10):
         group_id = f"alone{version}"
         with Wire(address, f"client{version}") as wire:
@@ -122,7 +122,7 @@ def alone(address: str, messages: Transcript) -> None:
 
 
 def offsets(address: str, messages: Transcript) -> None:
-    """Commits without members, and fetches of all kinds."""
+    """Commits to groups without members, and every kind of OffsetFetch."""
     (by_id,) = [each for each, name in messages.topic_ids.items() if name == "<id of t>"]
     with Wire(address, "c") as wire:
 
@@ -162,7 +162,7 @@ def offsets(address: str, messages: Transcript) -> None:
 
 
 def static(address: str, messages: Transcript) -> None:
-    """Static members that come back, at the versions that know them."""
+    """Restarted static members, with every JoinGroup version that supports them."""
     for version in range(5, 10):
         group_id = f"static{version}"
         with Wire(address, "a") as each, Wire(address, "b") as other:
@@ -201,7 +201,7 @@ def static(address: str, messages: Transcript) -> None:
 
 
 def together(address: str, messages: Transcript) -> None:
-    """Two members, one after the other; then one that stays away."""
+    """Two members join one after the other; then one of them does not rejoin."""
     with Wire(address, "a") as each, Wire(address, "b") as other, Wire(address, "c") as aside:
 
         def enter(wire: Wire, **changes: Any) -> str:
@@ -239,7 +239,7 @@ def together(address: str, messages: Transcript) -> None:
 
 
 def silent(address: str, messages: Transcript) -> None:
-    """A member and a member id that nothing is heard of."""
+    """The session time-outs of a member without heartbeats and of an unused member id."""
     with Wire(address, "a") as each, Wire(address, "b") as other:
         fields = {"group_id": "silent", "session_timeout_ms": 6_000}
         a = each.ask("join_group", 9, **join_fields(**fields)).member_id
@@ -253,7 +253,7 @@ def silent(address: str, messages: Transcript) -> None:
 
 
 def in_transactions(address: str, messages: Transcript) -> None:
-    """KIP-447: who may commit in a transaction, and what a fetch says meanwhile."""
+    """KIP-447: which members may commit in a transaction, and the OffsetFetch responses while it is open."""
     with Wire(address, "a") as wire:
         producer = until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
         ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
@@ -290,7 +290,7 @@ def in_transactions(address: str, messages: Transcript) -> None:
 
 
 def removed_meanwhile(address: str, messages: Transcript) -> None:
-    """What becomes of offsets that are pending when they, their group or their topic are removed (KIP-447)."""
+    """Pending offsets of an open transaction when the offsets, the group or the topic are deleted (KIP-447)."""
     with Wire(address, "a") as wire:
 
         def removals(group_id: str) -> list[tuple[str, int, dict[str, Any]]]:
@@ -311,7 +311,7 @@ def removed_meanwhile(address: str, messages: Transcript) -> None:
                     messages.add(f"fetch {label} {group_id} {stable} {wanted is None}", answer)
 
         def settled(group_id: str, numbers: list[int]) -> None:
-            """Until the marker is there: Kafka answers EndTxn before."""
+            """Wait until the marker is written: Kafka responds to EndTxn before that."""
             topics = [message("offset_fetch", "OffsetFetchRequestTopic", "gone", numbers)]
             end = time.monotonic() + READY_S_MAX
             while time.monotonic() < end:
@@ -322,7 +322,7 @@ def removed_meanwhile(address: str, messages: Transcript) -> None:
             raise AssertionError(f"{group_id} stays unstable")
 
         def known() -> None:
-            """Until Kafka's broker has heard of the topic from its controller."""
+            """Wait until Kafka's broker has learned of the topic from its controller."""
             end = time.monotonic() + READY_S_MAX
             fields = commit_fields("scratch", ("gone", 0), ("gone", 1))
             while time.monotonic() < end:

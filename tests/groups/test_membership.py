@@ -1,4 +1,4 @@
-"""Which answer each request gets in each state of the group."""
+"""The response to each request in each state of the group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ E = ErrorCode
 
 
 def answer_of(decision: Decision) -> Any:
-    """The error of the answer, None while the request waits."""
+    """The error of the response; None while the request waits."""
     answers = [effect.reply for effect in decision.effects if isinstance(effect, Respond)]
     return answers[0].error if answers else None
 
@@ -44,7 +44,7 @@ SENDERS = [
 def test_a_member_is_identified_by_member_id_and_instance_id(
     member_id: str, instance_id: str | None, error: ErrorCode
 ) -> None:
-    """KIP-345: of two that say that they are the same static member, the older is fenced."""
+    """KIP-345: if two members use the same instance id, the older one is fenced."""
     assert member_error(group(S.STABLE), member_id, instance_id) is error
 
 
@@ -150,7 +150,7 @@ def test_a_leader_that_leaves_with_others_is_followed_by_a_member_that_stays() -
 
 
 def opcodes_of(work: Callable[[], object]) -> int:
-    """How many steps of the interpreter a call takes."""
+    """Number of bytecode instructions that a call executes."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:

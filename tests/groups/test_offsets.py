@@ -1,4 +1,4 @@
-"""Offsets in transactions (KIP-447), and that the log says what is so."""
+"""Offsets committed in transactions (KIP-447), and their recovery from the log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_pending_offset_is_not_seen_before_the_commit(world: World) -> None:
 
 
 def test_a_stable_fetch_of_a_pending_offset_returns_only_unstable_offset_commit(world: World) -> None:
-    """RequireStable, KIP-447: neither the offset before nor what was said with it."""
+    """RequireStable, KIP-447: the response has neither the previous offset nor its leader epoch and metadata."""
     world.groups.commit(
         "g", "", None, -1, [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, 8, "n")], version=8
     )
@@ -60,7 +60,7 @@ def test_leader_epoch_and_metadata_of_a_transactional_offset_are_fetched_after_i
 
 
 def test_a_marker_ends_the_transaction_for_all_groups_of_its_partition(world: World) -> None:
-    """Pending offsets are kept by producer id, whichever group they are of."""
+    """Pending offsets are stored by producer id, across all groups of the partition."""
     world.log.partition_count = 1
     world.commit_in_txn(7, 1, group_id="g")
     world.commit_in_txn(7, 2, group_id="h")
@@ -220,7 +220,7 @@ def test_pending_offsets_survive_a_restart(world: World) -> None:
 
 
 def test_a_replay_of_a_compacted_log_gives_the_same_offsets() -> None:
-    """Compaction drops the pending record that lost: nothing changes, for the place in the log decides."""
+    """Compaction removes a superseded pending record. The offsets stay the same: the position in the log decides."""
     world = World()
     world.commit_in_txn(7, 1)
     world.commit(9)
@@ -232,7 +232,7 @@ def test_a_replay_of_a_compacted_log_gives_the_same_offsets() -> None:
 
 
 def stores(world: World) -> dict[int, OffsetStore]:
-    """What is known in each partition; an empty store says no more than none."""
+    """The non-empty offset stores by partition."""
     ledger = world.groups.ledger
     return {n: ledger.store(n) for n in range(world.log.partition_count) if ledger.store(n) != OffsetStore()}
 
@@ -245,7 +245,7 @@ OFFSETS = st.integers(0, 99)
 
 
 class ReplayIsLife(RuleBasedStateMachine):
-    """Whatever happens, a broker that starts from the log knows what the running one knows."""
+    """After any sequence of operations, a replay of the log gives the same offsets as the running broker has."""
 
     @initialize()
     def begin(self) -> None:

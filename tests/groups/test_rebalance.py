@@ -1,4 +1,4 @@
-"""Stories: how groups come to a generation, lose members and find themselves again."""
+"""Rebalances: members join, leave, time out and restart."""
 
 from __future__ import annotations
 

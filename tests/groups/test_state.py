@@ -1,4 +1,4 @@
-"""The diagram of a group's states, and the values in it."""
+"""The state diagram of a group, and the fields of its state."""
 
 from __future__ import annotations
 

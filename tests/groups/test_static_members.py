@@ -1,4 +1,4 @@
-"""Static members (KIP-345): a name that outlives restarts, and what that spares the group."""
+"""Static members (KIP-345): a member with an instance id can restart without a rebalance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = ErrorCode
 
 
 def static_group(world: World) -> tuple[str, str]:
-    """Static members a (it leads) and b, stable in generation 2."""
+    """Static members a (the leader) and b, stable in generation 2."""
     (first,) = world.join(instance_id="a")
     world.settle()
     second = world.join(instance_id="b")

@@ -1,4 +1,4 @@
-"""Whatever members do and whatever time brings, a group keeps its promises."""
+"""Invariants of a group for random sequences of requests and time-outs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OFFERS = st.sampled_from([("range",), ("sticky", "range"), ("range", "sticky")])
 
 
 class GroupWalk(RuleBasedStateMachine):
-    """Members are drawn from all ids that were ever given out: most of them are outdated at any time."""
+    """Requests use any member id that was ever allocated, so most of them are outdated."""
 
     @initialize(delay_ms=st.sampled_from([0, 3_000]), size=st.sampled_from([2, 100]))
     def begin(self, delay_ms: int, size: int) -> None:
@@ -44,7 +44,7 @@ class GroupWalk(RuleBasedStateMachine):
         self.member_ids.extend(sorted(given.difference(self.member_ids)))
 
     def _draw(self, data: st.DataObject) -> tuple[str, str | None]:
-        """A member of now and its instance id, or any member id with any."""
+        """A current member and its instance id, a pending member id, or any member id with any instance id."""
         group = self.world.groups.group("g")
         if group is not None and group.members and data.draw(st.integers(0, 3)):
             member = data.draw(st.sampled_from(list(group.members.values())))
@@ -147,7 +147,7 @@ class GroupWalk(RuleBasedStateMachine):
             assert S(facts["to_state"]) in SUCCESSORS[S(facts["from_state"])] or _in_one_step(facts)
 
     def teardown(self) -> None:
-        """In the end, when all are silent, nobody waits and nothing runs but the sweep."""
+        """After a long time without requests, the group is empty and the only timer is the sweep."""
         if not hasattr(self, "world"):
             return
         self.world.time.pass_ms(1_000_000)
@@ -157,7 +157,7 @@ class GroupWalk(RuleBasedStateMachine):
 
 
 def _in_one_step(facts: dict[str, object]) -> bool:
-    """PREPARING_REBALANCE may be over in the step in which it began."""
+    """Whether PREPARING_REBALANCE began and ended in the same step, so that no event shows it."""
     return (facts["from_state"], facts["to_state"]) in {
         ("Empty", "CompletingRebalance"),
         ("Stable", "CompletingRebalance"),
@@ -172,7 +172,7 @@ TestGroupWalk.settings = settings(max_examples=150, stateful_step_count=40, dead
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_request_from_a_reply_callback_is_decided_on_the_completed_state(stays: bool) -> None:
-    """A reply to a connection may let its next frame in at once: it must meet a finished step."""
+    """A reply can make a connection handle its next request immediately, before `join` returns."""
     world = World()
     (first,) = world.stable()
     second, _ = world.enter()

@@ -1,4 +1,4 @@
-"""A read_committed fetch tells every aborted transaction whose records it brings, over however many segments."""
+"""A read_committed fetch lists every aborted transaction with records in the response, across any number of segments."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.kit.logs import NOW_MS, OK, batch, facts_of, killed, new_log
 producers = st.integers(0, 1)
 epochs = st.integers(0, 2)
 EXPECTED = -1
-"""The number that the log has noted for its producer's next batch."""
+"""Placeholder for the next sequence that the log expects of the producer."""
 sequences = st.none() | st.just(EXPECTED) | st.sampled_from([0, 1, 2, 5, SEQUENCE_MAX - 1, SEQUENCE_MAX])
 flags = st.booleans()
 headers = st.tuples(producers, epochs, sequences, st.integers(1, 3), st.sampled_from([True, True, True, False]))
@@ -39,7 +39,7 @@ def facts(states: ProducerStates) -> object:
 
 
 def log_with(log: PartitionLog, header: tuple[int, int, int | None, int, bool]) -> tuple[bytes, BatchHeader]:
-    """Without a sequence number: the one that follows."""
+    """A batch for the log. Without a sequence, it continues the producer's last batch."""
     pid, epoch, sequence, count, txn = header
     known = log.producers.producers.get(pid)
     if sequence is None:

@@ -1,4 +1,4 @@
-"""A log that buffers its appends until the end of a turn has what one that writes at once has, indexes and producers included."""
+"""A log that buffers appends until the end of a turn equals one that writes immediately, in records, indexes and producers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FIELDS = (
 
 
 def appended(log: PartitionLog, random: Random, own: bool, now_ms: int) -> object:
-    """One more append: of a record of the broker's own, or of a client's batch or a marker."""
+    """Append a record of the broker (`own`), or a client's batch or a marker."""
     if own:
         value = random.choice([None, b"v" * random.choice([1, 200, 9_000])])
         log.append_record(random.choice([b"a", b"b" * 300]), value, now_ms)

@@ -1,4 +1,4 @@
-"""A data folder: one process at a time, who it is, what changed in it, and what a crash at any byte leaves of that."""
+"""A data folder: its lock, its meta.properties, its journal and its partitions, also after a crash at any byte."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_damaged_start_offset_checkpoint_is_refused_and_the_lock_is_released(t
                 DataDir(str(tmp_path))
 
 
-# --- who we are
+# --- meta.properties
 
 
 def test_meta_properties_has_the_format_of_kafka(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_torn_journal_line_is_discarded_and_the_next_line_is_complete(tmp_path
 
 
 def test_a_flipped_bit_in_the_journal_is_detected_and_nothing_is_truncated(tmp_path: Path) -> None:
-    """In every byte, the ends of lines included; of a journal without CRCs, only what is no JSON any more."""
+    """A flipped bit in any byte, including line ends. Exception: a line that then looks like an old line without CRC."""
     folder = DataDir(str(tmp_path))
     for n in range(3):
         folder.journal({"create": f"topic-{n}", "n": n} if n else {})
@@ -187,7 +187,7 @@ def test_a_flipped_bit_in_the_journal_is_detected_and_nothing_is_truncated(tmp_p
                 actual = list(folder.read_journal())
             except StorageError as fault:
                 assert f"{JOURNAL}, line {line}: " in str(fault)
-            else:  # It looks as if it had been written without a CRC, and has a member that no change has.
+            else:  # The damaged line looks like one without CRC, and has a member that no change has.
                 assert actual[line - 1].keys() - {"create", "n"}, damaged
             assert (tmp_path / JOURNAL).read_bytes() == damaged
             folder.abandon()
@@ -359,7 +359,7 @@ def test_a_deleted_partition_can_be_recreated_and_is_empty(tmp_path: Path) -> No
 def test_a_recreated_topic_does_not_inherit_the_log_start_offset_of_the_deleted_topic(
     tmp_path: Path, stray: bool
 ) -> None:
-    """Not even when a crash comes before log starts are noted again."""
+    """Also when the process is killed before log start offsets are checkpointed again."""
     folder = DataDir(str(tmp_path))
     log = partition(folder)
     put(log, batch(9))
@@ -386,7 +386,7 @@ def test_a_recreated_topic_does_not_inherit_the_log_start_offset_of_the_deleted_
 def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     step: int, restarted: dict[str, tuple[bytes, int]]
 ) -> None:
-    """Whatever of the folder was left, it is known to be a partition's: its metadata is the last to go."""
+    """The metadata file is deleted last, so that the remaining folder is still recognised as a partition."""
     disk = MemoryDisk()
     folder = DataDir("/data", disk=disk)
     log = partition(folder, segment_bytes=100)
@@ -412,7 +412,7 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     exists = disk.kind("/data/orders-0") is not None
     folder.close()
 
-    # An empty folder is as good as none: it is described for the new topic, if there is one.
+    # An empty folder counts as no folder. If the topic exists again, the folder gets the metadata of the new topic.
     assert not exists or (
         restarted and left == {f"/data/orders-0/{PARTITION_METADATA}": metadata_of(OTHER_ID).encode()}
     )

@@ -1,4 +1,4 @@
-"""A deferred record decides nothing: it follows everything that its turn writes, and precedes the next record of its key."""
+"""A deferred record is written after all other writes of its turn, and before the next record with its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kit.logs import NOW_MS, batch, committed, killed, log_config, new_log
 
 
 class Logs:
-    """The transaction log and a partition that share their turns; `ends` has what the event loop is to call."""
+    """The transaction log and a partition that share a turn. `ends` has the callbacks for the end of the turn."""
 
     def __init__(self) -> None:
         self.ends: list[Callable[[], None]] = []
@@ -32,7 +32,7 @@ class Logs:
         assert not self.ends
 
     def written(self, log: PartitionLog) -> list[bytes | None]:
-        """The values that a restart would find."""
+        """The values that a restart would recover."""
         return (
             [record.value for record in committed(reopened(log.folder, self.disk))]
             if self.disk.kind(log.folder)
@@ -64,7 +64,7 @@ def test_records_of_other_keys_do_not_wait_for_a_deferred_one_nor_bring_it_forwa
     logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.txns.append_record(b"b", b"prepare b", NOW_MS)
     logs.txns.append_deferred(b"b", b"complete b", NOW_MS)
-    assert logs.written(logs.txns) == []  # Nothing was written in the middle of the turn.
+    assert logs.written(logs.txns) == []  # No record was written before the end of the turn.
 
     logs.end()
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b"]
@@ -89,7 +89,7 @@ def test_the_next_record_of_a_key_writes_the_buffered_records_and_follows_the_de
 def test_no_segment_is_closed_and_no_snapshot_is_written_after_a_failed_write(
     logs: Logs,
 ) -> None:
-    """A snapshot would know a batch that is not in the file, and its retry would be taken for done."""
+    """A snapshot would contain a batch that is not in the file, and its retry would be taken for a duplicate."""
     log = logs.partition
     log.config = log_config(segment_bytes=2 * len(batch(pid=7, seq=0)))
     put(log, batch(pid=7, seq=0))
@@ -110,7 +110,7 @@ def test_no_segment_is_closed_and_no_snapshot_is_written_after_a_failed_write(
 
 
 def test_a_record_that_cannot_be_encoded_is_a_failed_write(logs: Logs) -> None:
-    """Who asked for it must not be answered with the next turn."""
+    """The next turn must not acknowledge the request that appended it."""
     logs.txns.append_record(b"a", b"1", NOW_MS)
     logs.txns.append_record("no bytes", b"2", NOW_MS)
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""No file of a data folder is reached through a link, and nobody but its owner can read it."""
+"""The broker follows no symbolic links in a data folder, and only the owner can read the files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_link_in_the_place_of_a_data_folder_s_file_is_never_written_through(tm
     except StorageError as fault:
         assert f"{folder}/{name} is a link" in str(fault)
     else:
-        assert name == CLEAN_SHUTDOWN  # Its content means nothing: the link was removed, and a file took its place.
+        assert name == CLEAN_SHUTDOWN  # The broker never reads this file: it replaces the link by a file.
 
     assert outside.read_bytes() == OUTSIDE
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own DumpLogSegments reads every file that a broker of ours leaves, and finds fault with none."""
+"""Apache Kafka's DumpLogSegments reads every file that our broker writes, and reports no errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Running:
 
 
 def produce_everything(broker: Running) -> None:
-    """Every codec, transactions of both outcomes, offsets of a group, in a transaction and outside."""
+    """Produce with every codec, commit and abort transactions, and commit group offsets with and without a transaction."""
     client = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [
         NewTopic("plain", 2, config={"segment.bytes": "1048576"}),
@@ -110,7 +110,7 @@ def stopped(folder: Path) -> None:
 
 
 def killed_and_stopped(folder: Path) -> None:
-    """Killed within a transaction, which its producer's successor aborts."""
+    """The broker is killed during a transaction. After the restart, a new producer with the same id aborts it."""
     broker = Running(folder)
     try:
         produce_everything(broker)
@@ -134,7 +134,7 @@ def killed_and_stopped(folder: Path) -> None:
 
 
 def cleaned(folder: Path) -> None:
-    """Batches that a compaction rebuilt, in every codec, among transactions; and segments made after a crash."""
+    """A compacted log with rebuilt batches in every codec, with transactions, and with segments written after a crash."""
     log = new_log(folder / "states-0", compact=True, segment_bytes=12_000)
     for n in range(100):
         put(log, batch([(b"k%d" % (i * n % 70), b"some text " * 9) for i in range(9)], codec=n % 5, at=NOW_MS + n))
@@ -150,13 +150,13 @@ def cleaned(folder: Path) -> None:
 FOLDERS = {"stopped": stopped, "killed": killed_and_stopped, "cleaned": cleaned}
 
 
-# --- what the tool says
+# --- output of the tool
 
 
 class Said(NamedTuple):
     status: int
     by_file: dict[str, str]
-    """File -> what was said of it."""
+    """File -> output of the tool for it."""
     errors: str
 
 
@@ -181,18 +181,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(kafka_tools: KafkaTools, root: Path) -> Said:
-    """Everything but the internal topics, all records read and printed."""
+    """Output of the tool for all records of all topics except internal ones."""
     plain = [path for path in files_in(root, *SUFFIXES) if not path.parent.name.startswith("__")]
     return dump(kafka_tools, plain, "--print-data-log")
 
 
 def complaints(said: Said, *, gaps_allowed: bool = False) -> list[str]:
-    """Lines that are against a file. A compacted log has gaps, as it must."""
+    """Lines of the output that report an error. `gaps_allowed`: for compacted logs, which have gaps."""
     lines = [f"status {said.status}"] if said.status else []
     lines += said.errors.splitlines()
     lines += [f"{file}: {line}" for file, text in said.by_file.items() for line in text.splitlines()]
     against = [line for line in lines if COMPLAINTS.search(re.sub(r"key: .*", "", line)) or line.startswith("status")]
-    # What stands on standard error is against something, whatever it says.
+    # Every line on standard error counts as an error.
     against += [line for line in said.errors.splitlines() if line not in against]
     if gaps_allowed:
         against = [line for line in against if not re.search("non-consecutive|is followed by", line, re.IGNORECASE)]
@@ -209,7 +209,7 @@ def batches_of(path: Path) -> Iterator[tuple[int, int, int, int]]:
 
 
 def test_the_folders_hold_every_kind_of_file(root: Path) -> None:
-    """Else there is nothing that the tool could find fault with."""
+    """Otherwise the tool would have nothing to check."""
     for name in ("stopped", "killed"):
         for topic in ("plain", "__transaction_state", "__consumer_offsets", "states"):
             kinds = {p.suffix for p in (root / name).glob(f"{topic}-*/*") if p.suffix in SUFFIXES}
@@ -292,7 +292,7 @@ def test_the_tool_verifies_the_indexes(kafka_tools: KafkaTools, root: Path, opti
 
 
 def test_the_tool_reports_errors_in_damaged_files(kafka_tools: KafkaTools, root: Path, tmp_path: Path) -> None:
-    """What these tests look for is what it says of files that are wrong."""
+    """The pattern of error messages that these tests search for matches the tool's output for damaged files."""
     source = max((root / "cleaned").glob("states-0/*.index"), key=lambda path: path.stat().st_size)
     folder = tmp_path / "cleaned" / "states-0"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""DeleteRecords and retention: what goes, what stays, and that a refused write leaves nothing behind."""
+"""DeleteRecords and retention: which records are deleted and retained, and that a failed write has no effect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_log_start_offset_never_decreases(tmp_path: Path) -> None:
 
 
 def test_producers_outlive_their_records(tmp_path: Path) -> None:
-    """KIP-360: sequences are known although every batch was deleted; also after a restart of either kind."""
+    """KIP-360: producer states stay although every batch was deleted, also after a crash and after a clean restart."""
     log = new_log(tmp_path / "t-0", segment_bytes=SIZE)
     for seq in range(3):
         put(log, batch(1, pid=4, epoch=2, seq=seq))
@@ -92,7 +92,7 @@ def test_aborted_transactions_below_the_start_are_forgotten(tmp_path: Path) -> N
 def test_segments_with_only_records_older_than_retention_ms_are_deleted(
     tmp_path: Path, age_ms: int, start: int
 ) -> None:
-    """The active segment too: it is closed first."""
+    """The active segment is closed and deleted too."""
     log = filled(tmp_path / "t-0", 7, retention_ms=100)
 
     assert apply_retention(log, NOW_MS + age_ms) is (start > 0)
@@ -121,7 +121,7 @@ def test_a_log_that_is_only_compacted_keeps_everything(tmp_path: Path) -> None:
 
 
 def test_records_without_a_time_are_as_old_as_their_file(tmp_path: Path) -> None:
-    """As in Kafka, whose topics with `retention.ms` forget them too."""
+    """As in Kafka, which deletes such records by `retention.ms` too."""
     log = new_log(tmp_path / "t-0", retention_ms=1_000)
     put(log, batch(1, at=-1))
     path = log.segments[0].path + ".log"
@@ -160,7 +160,7 @@ def test_retention_stops_before_the_segment_of_the_oldest_open_transaction(
 
 
 def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> None:
-    """A compaction that kept nothing leaves one."""
+    """A compaction that retains no records leaves such a segment."""
     log = filled(tmp_path / "t-0", 6, retention_ms=100)
     first = log.segments[0]
     first.close()
@@ -180,18 +180,18 @@ def test_a_restart_keeps_the_log_start_offset_after_deletions(
     for cut in cuts:
         log.delete_records(min(cut, log.next_offset))
         put(log, batch(1))
-    apply_retention(log, NOW_MS)  # What was the last segment when its records were deleted goes only now.
+    apply_retention(log, NOW_MS)  # Deletes a segment that was active when its records were deleted.
     before = view(log)
     ended(log, clean=clean)
 
     assert view(reopened(folder, clean=clean, start=before.start)) == before
 
 
-# --- a disk that refuses
+# --- disk errors
 
 
 class Refusing:
-    """From now on the disk takes `short` bytes, and then refuses every write with `fault`."""
+    """Makes the first write of the disk write only `short` bytes, and every later write fail with `fault`."""
 
     def __init__(self, disk: MemoryDisk, fault: int, short: int) -> None:
         self.writes = 0
@@ -204,7 +204,7 @@ class Refusing:
 
 
 def recover_disk(disk: MemoryDisk) -> None:
-    """The disk takes everything again."""
+    """End the disk errors."""
     disk.write_size_max = disk.on_call = None
 
 
@@ -223,7 +223,7 @@ def test_an_append_is_written_completely_despite_short_writes() -> None:
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("count", [0, 2, 3])
 def test_an_append_that_the_disk_refuses_leaves_nothing_behind(short: int, fault: int, count: int) -> None:
-    """Neither in the file nor in memory, at the beginning of a log, of a segment and in the middle."""
+    """File and memory stay as before the append, at the start of a log, at the start of a segment and within a segment."""
     disk = MemoryDisk()
     log = filled("/t-0", count, disk)
     before = view(log)
@@ -295,7 +295,7 @@ def test_a_segment_that_cannot_be_closed_or_begun_refuses_the_append_and_no_more
     recover_disk(disk)
 
     assert put(log, batch(1)) == 6
-    after = view(log, batches_remembered=1)  # As many as a snapshot keeps.
+    after = view(log, batches_remembered=1)  # A snapshot has only the last batch of a producer.
     killed(log)
     assert view(reopened("/t-0", disk), batches_remembered=1) == after
 
@@ -310,7 +310,7 @@ def test_a_read_of_a_deleted_segment_does_not_recreate_its_file(tmp_path: Path) 
     assert not (tmp_path / "t-0" / f"{0:020d}.log").exists()
 
 
-# --- when retention has something to do
+# --- when retention is due
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
@@ -335,7 +335,7 @@ def test_retention_deletes_nothing_before_its_due_time_and_something_at_its_due_
 def test_retention_is_due_immediately_for_segments_below_the_log_start_offset(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", 2, delete=False)
     log.log_start_offset = 2
-    assert retention_due_ms(log) is None  # Nothing follows it.
+    assert retention_due_ms(log) is None  # There is only the active segment.
     put(log, batch(1, at=NOW_MS))
 
     assert retention_due_ms(log) == 0

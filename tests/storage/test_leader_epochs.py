@@ -1,4 +1,4 @@
-"""The leader epochs of a partition: which one an offset is of, where one ends, and what its file says."""
+"""The leader epochs of a partition: the epoch of an offset, the end of an epoch, and the checkpoint file."""
 
 from __future__ import annotations
 

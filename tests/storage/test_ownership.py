@@ -1,4 +1,4 @@
-"""Whose a folder is: nothing of somebody else's is ever touched, and nothing goes that the journal does not call deleted."""
+"""Ownership of a data folder: the broker changes no foreign folder, and deletes only partitions of deleted topics."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def uuid() -> bytes:
 
 
 def files_in(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder."""
+    """Path -> content for all files below a folder; None for folders."""
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
 
 
 def put(folder: Path, *names: str) -> None:
-    """Files, and folders where the name ends with a slash."""
+    """Create files, or a folder if the name ends with a slash."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith("/"):
@@ -130,7 +130,7 @@ def test_partitions_beside_an_empty_journal_refuse_the_start_and_are_kept(tmp_pa
     assert f"orders-0/{LOG}" in files_in(tmp_path)
 
 
-# --- what becomes of a folder in it
+# --- actions for the folders in a data folder
 
 TOPICS = {"orders": (ORDERS, 2)}
 DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)}

@@ -1,4 +1,4 @@
-"""The log of one partition: what is written is read, from any offset, in whole batches, across segments."""
+"""The log of one partition: batches are read as they were written, from any offset and across segments."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_log_append_time_stamps_the_batch_and_its_crc(tmp_path: Path) -> None:
 def test_a_duplicate_is_answered_with_its_first_offset_and_time_and_not_written(
     tmp_path: Path, append_time: bool
 ) -> None:
-    """UnifiedLog answers the remembered timestamp as the append time, whatever the topic's kind of timestamp."""
+    """As in UnifiedLog, the append time is the stored timestamp of the batch, for both timestamp types of a topic."""
     log = new_log(tmp_path / "t-0", log_append_time=append_time)
     for n in range(5):
         put(log, batch(3, pid=5, seq=3 * n, at=NOW_MS + n), now=NOW_MS + n)
@@ -211,7 +211,7 @@ def test_any_offset_is_read_from_the_batch_that_holds_it(long_log: PartitionLog)
 
 @given(st.data())
 def test_a_read_gives_as_many_whole_batches_as_fit(long_log: PartitionLog, data: st.DataObject) -> None:
-    """Up to max_bytes, below the end, the first one even when it is larger if that is asked for."""
+    """Whole batches up to max_bytes that begin below `end`. With `at_least_one`, the first batch may be larger."""
     offset = data.draw(st.integers(0, long_log.next_offset))
     end = data.draw(st.integers(0, long_log.next_offset))
     limit = data.draw(st.integers(0, 100_000))
@@ -229,7 +229,7 @@ def test_a_read_gives_as_many_whole_batches_as_fit(long_log: PartitionLog, data:
 
 
 def test_records_that_were_read_stay_valid_when_their_segment_is_deleted(tmp_path: Path) -> None:
-    """Large reads are the file's own pages: they live as long as the reader holds them."""
+    """Large reads are memory-mapped: the pages stay valid while the reader holds them."""
     log = new_log(tmp_path / "t-0", segment_bytes=200_000)
     for _ in range(250):
         put(log, batch([(b"k", BIG)]))
@@ -350,7 +350,8 @@ def test_the_last_stable_offset_is_where_the_oldest_open_transaction_began(tmp_p
 
 
 def test_the_last_stable_offset_is_never_before_the_batch_that_the_log_starts_in(tmp_path: Path) -> None:
-    """UnifiedLog.maybeIncrementFirstUnstableOffset. It may be below the log start, but not by more than one batch."""
+    """As in UnifiedLog.maybeIncrementFirstUnstableOffset. The last stable offset may be below the log start offset, but only
+    within the same batch."""
     log = new_log(tmp_path / "t-0")
     put(log, batch(2, pid=1, seq=0, txn=True))
     put(log, batch(8))
@@ -382,7 +383,7 @@ txn_steps = st.one_of(
 def test_exactly_the_aborted_transactions_that_overlap_a_range_are_listed_for_it(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], data: st.DataObject
 ) -> None:
-    """Every entry that overlaps is there, those that it adds for nothing are over before its end (KIP-98)."""
+    """The list has exactly the aborted transactions whose offsets overlap the range (KIP-98)."""
     log = new_log(tmp_path_factory.mktemp("aborted") / "t-0", segment_bytes=400)
     began: dict[int, int] = {}
     sent = dict.fromkeys((1, 2, 3), 0)
@@ -407,13 +408,13 @@ def test_exactly_the_aborted_transactions_that_overlap_a_range_are_listed_for_it
 
 
 def test_a_fetch_lists_aborted_transactions_up_to_the_next_index_entry(tmp_path: Path) -> None:
-    """UnifiedLog.addAbortedTransactions: a small log has no index entry, so that all are told; whole batches count."""
+    """As in UnifiedLog.addAbortedTransactions: the upper bound is the next index entry; without one, all are listed."""
     log = new_log(tmp_path / "t-0")
     for pid in range(1, 7):
         put(log, batch([(b"k", BIG)], pid=pid, seq=0, txn=True))
         mark(log, False, pid)
     size, last = len(batch([(b"k", BIG)], pid=1, txn=True)), log.next_offset
-    assert log.segments[-1].index_offsets[0] == 7  # Of the marker behind the fourth batch.
+    assert log.segments[-1].index_offsets[0] == 7  # The entry of the marker after the fourth batch.
 
     def described(offset: int, size: int, end: int = last) -> list[int]:
         return [entry.producer_id for entry in log.aborted_in_fetch(offset, size, end)]
@@ -481,7 +482,7 @@ def test_a_log_with_buffered_appends_equals_an_unbuffered_log(
 
 
 def test_a_segment_older_than_segment_ms_is_closed_with_the_next_record(tmp_path: Path) -> None:
-    """Though its newest record is younger: `segment.ms` was made smaller, and the broker started again."""
+    """`segment.ms` was reduced before a restart, so that the segment is too old although its newest record is not."""
     for name in ("at once", "buffered"):
         log = new_log(tmp_path / name)
         for at in (0, 100):
@@ -497,5 +498,5 @@ def test_a_segment_older_than_segment_ms_is_closed_with_the_next_record(tmp_path
 
 
 def before_each(before: View) -> list[bytes]:
-    """For each offset the batch that holds it."""
+    """For each offset, the batch that contains it."""
     return [data for data in before.batches for _ in range(read_header(data).last_offset_delta + 1)]

@@ -1,4 +1,4 @@
-"""What a partition accepts from a producer: Kafka 4.3's ProducerAppendInfo and ProducerStateManager, row by row."""
+"""Batches and markers that a partition accepts, row by row as Kafka 4.3's ProducerAppendInfo and ProducerStateManager."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_batch_may_cross_the_highest_sequence() -> None:
 
 
 def test_batches_without_sequences_are_not_remembered() -> None:
-    """The group coordinator's: offset commits of a transaction."""
+    """The group coordinator writes such batches for the offset commits of a transaction."""
     states = ProducerStates()
     note(states, 0, -1, txn=True, at=12)
 
@@ -239,12 +239,12 @@ def test_a_torn_snapshot_is_refused(size: int) -> None:
         ProducerStates.from_snapshot(GOLDEN[:size])
 
 
-# --- walks against the rules as prose
+# --- random walks against a simple model
 
 
 @dataclass
 class Model:
-    """The rules, one after another, of one producer."""
+    """A simple model of the rules for one producer."""
 
     epoch: int | None = None
     cached: list[tuple[int, int, int]] = field(default_factory=list)
@@ -298,7 +298,7 @@ def test_random_appends_and_markers_get_the_verdicts_of_the_model(walk: list[tup
     for offset, step in enumerate(walk):
         match step:
             case ("data", int(epoch), seq, int(count), bool(txn)):
-                if not isinstance(seq, int):  # The one that follows.
+                if not isinstance(seq, int):  # Continue the producer's sequence.
                     seq = (model.cached[-1][1] + 1) % 2**31 if model.cached else 0
                 expected = model.data(epoch, seq, count, txn)
                 assert ask(states, epoch, seq, count, txn=txn) == expected
@@ -331,7 +331,7 @@ def test_a_snapshot_restores_open_transactions_in_the_order_in_which_they_began(
     assert list(ProducerStates.from_snapshot(states.snapshot()).open_txns.items()) == [(10, 1), (20, 2), (30, 4)]
 
 
-# --- batches that were refused when they began a transaction
+# --- refused first batches of a transaction
 
 
 DOUBTS = [
@@ -341,10 +341,10 @@ DOUBTS = [
     ([(3, 2, False)],                                          3,   2,  False, OK),
     ([(3, 2, False)],                                          3,   3,  False, OUT_OF_ORDER),
     ([(3, 2, False), (3, 1, False)],                           3,   2,  False, OUT_OF_ORDER),
-    ([(3, 0, False)],                                          4,   2,  False, OK),  # A higher epoch begins anew.
+    ([(3, 0, False)],                                          4,   2,  False, OK),  # A higher epoch replaces the refused batch.
     ([(4, 0, False)],                                          3,   1,  False, OUT_OF_ORDER),
     ([(4, 0, False)],                                          3,   0,  False, OK),
-    ([(3, 5, False)],                                          3,   5,  True,  OK),  # The first one tells the version.
+    ([(3, 5, False)],                                          3,   5,  True,  OK),  # The first refused batch decides.
     ([(3, 5, True)],                                           3,   5,  False, OUT_OF_ORDER),
 ]  # fmt: skip
 
@@ -353,7 +353,7 @@ DOUBTS = [
 def test_no_later_sequence_is_accepted_after_a_refused_first_batch(
     refused: list[tuple[int, int, bool]], epoch: int, sequence: int, zero: bool, answer: ErrorCode
 ) -> None:
-    """VerificationStateEntry, with its lowest sequence (KIP-890)."""
+    """As Kafka's VerificationStateEntry, which stores the lowest sequence of such batches (KIP-890)."""
     states = ProducerStates()
     for before, first, starts_at_zero in refused:
         header = read_header(batch(pid=PID, epoch=before, seq=first, txn=True))
@@ -390,7 +390,7 @@ def test_a_refused_first_batch_is_forgotten(ending: str) -> None:
 def test_a_marker_of_its_own_epoch_leaves_the_first_batch_of_an_implicit_add_unresolved(
     starts_at_zero: bool, marker_epoch: int, stays: bool
 ) -> None:
-    """From Produce 12 on the next transaction may have begun when the marker of the one before arrives (KIP-890)."""
+    """From Produce v12 on, the next transaction may begin before the marker of the previous one arrives (KIP-890)."""
     states = ProducerStates()
     states.mark_unresolved(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), starts_at_zero, NOW_MS)
     marked(marker_epoch, states)

@@ -1,4 +1,4 @@
-"""What a restart finds: after kill -9 at any byte, after a clean stop, with files flipped, cut, or missing."""
+"""Recovery of a log after kill -9 at any byte, after a clean shutdown, and with damaged, truncated or missing files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STORY: list[Step] = [
     end(3, True), data(2, 1), data(1, 3, 2), end(4, False, coordinator_epoch=2), data(3, 4, codec=4),
     data(1, 5), end(6, True), end(1, False), data(3, 5), data(1, 6), end(3, False), data(5, 2, txn=False),
 ]  # fmt: skip
-"""Transactions of several producers over several segments; some are open in the end."""
+"""Transactions of several producers across several segments; some are open at the end."""
 
 
 def described(folder: Path | str, steps: list[Step], disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
@@ -58,7 +58,7 @@ def write_back(folder: Path, files: dict[str, bytes]) -> None:
 
 
 class Prefixes(list[View]):
-    """Hypothesis prints what a failing test was given."""
+    """A list with a short repr, because Hypothesis prints the arguments of a failing test."""
 
     def __repr__(self) -> str:
         return "prefixes"
@@ -66,7 +66,7 @@ class Prefixes(list[View]):
 
 @pytest.fixture(scope="module")
 def prefixes(tmp_path_factory: pytest.TempPathFactory) -> Prefixes:
-    """What a log looks like that only ever got the first n steps."""
+    """For each n, the state of a log that got only the first n steps."""
     root = tmp_path_factory.mktemp("prefixes")
     actual = Prefixes()
     for count in range(len(STORY) + 1):
@@ -94,7 +94,7 @@ def last_log(files: dict[str, bytes]) -> str:
 def test_a_log_cut_at_any_byte_recovers_all_complete_batches_before_the_cut(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes]
 ) -> None:
-    """Offsets, records, producers, open transactions and the aborted index are those of the longest whole prefix."""
+    """Offsets, records, producers, open and aborted transactions are those after the last complete batch."""
     last = last_log(story_files)
     content = story_files[last]
     before = sum(len(data) for name, data in story_files.items() if name.endswith(".log")) - len(content)
@@ -114,7 +114,7 @@ def test_a_log_cut_at_any_byte_recovers_all_complete_batches_before_the_cut(
 def test_a_flipped_bit_refuses_the_log_unless_nothing_valid_is_behind_it(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
 ) -> None:
-    """The fields before the CRC too. With `truncate`, the log ends before the damaged batch."""
+    """This includes the header fields before the CRC. With `truncate`, the log ends before the damaged batch."""
     last = last_log(story_files)
     content = bytearray(story_files[last])
     before = sum(len(data) for name, data in story_files.items() if name.endswith(".log")) - len(content)
@@ -210,7 +210,7 @@ def test_batches_larger_than_a_piece_of_the_scan_are_read(
 def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_there(
     tmp_path: Path, prefixes: list[View]
 ) -> None:
-    """Its indexes do not fit, so it is read; what follows it is past the longest valid prefix."""
+    """Its index is missing, so the segment is scanned. `truncate` removes all later segments."""
     killed(described(tmp_path / "t-0", STORY))
     files = files_of(tmp_path / "t-0")
     second = sorted(name for name in files if name.endswith(".log"))[1]
@@ -253,7 +253,7 @@ def test_missing_or_damaged_indexes_and_snapshots_are_rebuilt(
 
 @pytest.mark.parametrize("entry", [(5, 0), (2, 1), (1, 1), (8, 4), (2, 0.5), (14, 5)])
 def test_a_wrong_offset_index_is_not_used(tmp_path: Path, entry: tuple[int, float]) -> None:
-    """(offset, batches before it): the first of them has 2 for its last offset, the second 5."""
+    """`entry`: (offset, number of batches before its position). A correct entry has the last offset of a batch: 2, 5, ..."""
     log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 5, segment_bytes=1 << 20)
     before = view(log)
     log.close()
@@ -359,7 +359,7 @@ def test_files_left_over_by_a_crash_are_removed(tmp_path: Path, stray: str) -> N
 
 
 def test_a_log_whose_tail_was_lost_continues_at_its_log_start_offset(tmp_path: Path) -> None:
-    """The tail that the start was noted in is lost: the log goes on where its start is."""
+    """The log start offset of the checkpoint is beyond the recovered end, so the log continues at the log start offset."""
     killed(described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2))
     log = reopened(tmp_path / "t-0", start=9)
 
@@ -371,7 +371,7 @@ def test_a_log_whose_tail_was_lost_continues_at_its_log_start_offset(tmp_path: P
 
 
 def test_a_restart_restores_the_timestamps_of_segments(tmp_path: Path) -> None:
-    """Rolling by time counts from the first batch of the segment, whether it was loaded or read."""
+    """Rolling by `segment.ms` counts from the first batch of the segment, after a clean restart and after a crash."""
     for clean in (False, True):
         folder = tmp_path / str(clean)
         log = described(
@@ -386,13 +386,13 @@ def test_a_restart_restores_the_timestamps_of_segments(tmp_path: Path) -> None:
         assert log.latest_timestamp() == (NOW_MS + 11, 3)
 
 
-# --- indexes that are not as they were written
+# --- damaged indexes
 
 INDEXES = (".index", ".timeindex", ".txnindex")
 
 
 def closed_log(folder: Path) -> View:
-    """A log closed in order, of one segment with some entries in each index."""
+    """A cleanly closed log of one segment, with several entries in each index."""
     log = new_log(folder)
     for n in range(8):
         put(log, batch([(b"k", b"v" * 5_000)], pid=1, epoch=n, seq=0, at=NOW_MS + n, txn=True))
@@ -450,7 +450,7 @@ def test_a_batch_with_an_offset_outside_its_segment_is_not_recovered(tmp_path: P
 
 @pytest.mark.parametrize("length", [-12, -1, 0, 48, -(2**31)])
 def test_an_invalid_batch_length_ends_the_readable_part_of_a_segment(length: int, tmp_path: Path) -> None:
-    """Of a log that was closed in order, and is not read again."""
+    """The log was closed cleanly, so the restart does not scan it."""
     closed_log(tmp_path / "t-0")
     path = tmp_path / "t-0" / f"{0:020d}.log"
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""`--durability power`: who waits for the disk is called when everything that was written before is on it, whoever wrote it."""
+"""`--durability power`: a callback of `when_synced` runs once all earlier writes, of any log, are on the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Segment:
 
 
 class Log:
-    """A log of one file: how much of it is written, and how much is on the disk."""
+    """A log of one file with counters of writes and of synced writes."""
 
     folder = ""
 
@@ -41,7 +41,7 @@ class Log:
 
 
 class World:
-    """A syncer with files in memory, whose syncs end when and in the order that a test says."""
+    """A syncer with files in memory. The test decides when and in which order syncs end."""
 
     def __init__(self) -> None:
         self.logs = [Log(number) for number in range(LOGS)]
@@ -84,7 +84,7 @@ class World:
 
 
 def test_writes_of_several_callbacks_are_synced_together_before_the_next_callback() -> None:
-    """Each of two commits writes its markers when its Prepare record is on the disk, and then waits for the markers."""
+    """Like two commits: each writes its markers once its Prepare record is durable, and then waits for the markers."""
     world = World()
     world.write(world.logs[0])
     world.wait(lambda: None)
@@ -128,7 +128,7 @@ def test_a_callback_runs_once_all_earlier_writes_are_synced(seed: int) -> None:
 
 
 def test_a_file_that_cannot_be_opened_for_the_sync_is_a_failed_sync() -> None:
-    """Otherwise nothing would ever sync again what was written, and whoever waits would wait for ever."""
+    """Otherwise the writes would never be synced, and the callbacks would never run."""
     faults: list[BaseException] = []
 
     class Full(World):

@@ -1,4 +1,4 @@
-"""Compaction in slices: bounded, while the log is used, and through crashes and a refusing disk."""
+"""Compaction in slices: bounded work per slice, concurrent use of the log, crashes and disk errors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_slice_reads_a_bounded_piece(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class Opened:
-    """What was opened and looked at in each slice."""
+    """Counts the bytes that are decompressed and the records that are read in each slice."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.bytes, self.records = [0], [0]
@@ -83,7 +83,7 @@ class Opened:
         patched.setattr(compaction, "spans", looked_at)
 
     def clean(self, log: PartitionLog) -> int:
-        """A whole cleaning, and how many bytes of memory it took at most."""
+        """Compact the whole log and return the peak memory in bytes."""
         tracemalloc.start()
         for _ in Cleaning(log, NOW_MS).slices():
             self.bytes.append(0)
@@ -94,7 +94,7 @@ class Opened:
 
 
 def bomb_of_headers(size: int) -> bytes:
-    """One record with key `k` and very many headers, in some hundred bytes."""
+    """A batch of some hundred bytes: one record with key `k` and very many headers, compressed."""
     body = bytearray(b"\0\0\0\x02k\x02v")
     zigzag(body, size // 2)
     body += b"\0\x01" * (size // 2)
@@ -145,7 +145,7 @@ def test_a_slice_looks_at_a_bounded_number_of_records(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("codec", [0, 1, 4])
 def test_the_log_may_be_deleted_while_one_of_its_batches_is_compacted(tmp_path: Path, codec: int) -> None:
-    """In the first reading, and in the second."""
+    """Deletion during the first pass over the log, and during the second."""
     for slices in (1, 3, 8, 12, 15):
         log = compacted(tmp_path / f"{slices}-0")
         for start in (0, 1):
@@ -158,7 +158,7 @@ def test_the_log_may_be_deleted_while_one_of_its_batches_is_compacted(tmp_path: 
 
 
 def test_the_log_is_read_and_written_between_slices(tmp_path: Path) -> None:
-    """Segments may be closed by the way, transactions begin and end."""
+    """Meanwhile segments are closed, and transactions begin and end."""
     log = dirty(tmp_path / "t-0", segment_bytes=40_000)
     expected, added = newest(committed(log)), 0
     for step in Cleaning(log, NOW_MS).slices():
@@ -221,7 +221,7 @@ def test_the_log_may_be_changed_closed_or_deleted_between_slices(tmp_path: Path,
 
 
 def test_compaction_keeps_segments_within_segment_bytes(tmp_path: Path) -> None:
-    """So that positions and offsets of an index fit into its entries."""
+    """Otherwise positions and offsets would not fit into the entries of the index."""
     log = dirty(tmp_path / "t-0", count=2_000, ids=1_000, segment_bytes=40_000)
     clean(log)
 
@@ -262,7 +262,7 @@ class Crash(BaseException):
 
 
 class CrashAt:
-    """Every call from the `at`-th on finds the process killed."""
+    """Simulates a process that is killed after `at` calls of the disk, not counting reads: every later call raises Crash."""
 
     def __init__(self, disk: MemoryDisk, at: int) -> None:
         self.calls = 0
@@ -277,7 +277,7 @@ class CrashAt:
 
 
 def with_history(disk: MemoryDisk, *, synced: bool) -> PartitionLog:
-    """A log with transactions, of which a third were aborted. `synced`: as a broker has it that outlives a power cut."""
+    """A log with transactions, a third of them aborted. `synced`: all files are synced, so that a power cut loses nothing."""
     log = compacted("/t-0", disk, segment_bytes=500)
     for n in range(12):
         put(log, batch([(b"%d" % (n % 3), b"%d" % n), (b"x", b"%d" % n)]))

@@ -1,4 +1,4 @@
-"""Compaction: the last value of each key stays, and a replay of the log tells the same as before."""
+"""Compaction retains the last value of each key, and a replay of the log gives the same state as before."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.kit.logs import (
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-# --- what stays
+# --- retained records
 
 
 def test_the_last_value_of_each_key_keeps_its_offset(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_last_value_of_each_key_keeps_its_offset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_partly_retained_batch_is_rebuilt_with_its_codec(tmp_path: Path, codec: int) -> None:
-    """Offsets, timestamps, producer and sequence stay; also when it is cleaned again and again."""
+    """Offsets, timestamps, producer id and sequence stay the same, also after repeated compactions."""
     log = compacted(tmp_path / "t-0")
     pairs: list[tuple[bytes | None, bytes | None]] = [(b"k%d" % n, b"v%d" % n * 40) for n in range(6)]
     put(log, batch(pairs, pid=8, epoch=1, seq=4, codec=codec, at=NOW_MS - 7))
@@ -144,7 +144,7 @@ def test_records_without_a_key_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_batch_that_cannot_be_opened_stays_whole(tmp_path: Path, codec: int) -> None:
-    """A topic that was not compacted when it came."""
+    """Such a batch can arrive while the topic is not compacted yet."""
     log = compacted(tmp_path / "t-0")
     broken = bytearray(batch([(b"a", b"1" * 99)], codec=codec))
     broken[61:] = b"\xff" * (len(broken) - 61)
@@ -207,7 +207,7 @@ def test_an_aborted_transaction_is_removed_with_its_index_entry_and_its_producer
 
 
 def test_a_marker_is_retained_while_records_of_its_transaction_are(tmp_path: Path) -> None:
-    """And the last one of each producer: what else would tell its epoch."""
+    """The last marker of each producer is retained too, because it has the producer epoch."""
     log = compacted(tmp_path / "t-0")
     for n, (key, commit) in enumerate([(b"a", True), (b"a", True), (b"b", False), (b"c", True), (b"d", False)]):
         put(log, batch([(key, b"%d" % n)], pid=1, seq=n, txn=True))
@@ -222,7 +222,7 @@ def test_a_marker_is_retained_while_records_of_its_transaction_are(tmp_path: Pat
 
 
 def test_producers_whose_batches_were_cleaned_away_are_known_after_a_crash(tmp_path: Path) -> None:
-    """Also when the crash left the compacted segment without its indexes, so that it is read again."""
+    """The crash leaves the compacted segment without its index, so that the segment is scanned again."""
     log = compacted(tmp_path / "t-0")
     put(log, batch([(b"a", b"1")], pid=1, epoch=3, seq=7))
     put(log, batch([(b"a", b"2")]))
@@ -257,7 +257,7 @@ history = st.lists(
 def test_a_replay_of_a_compacted_log_gives_the_same_state_as_the_full_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
-    """The newest committed values, what is pending, what a producer may send next: as if everything had been kept."""
+    """The newest committed values, open transactions and producer states equal those of the uncompacted log."""
     root = tmp_path_factory.mktemp("history")
     config: dict[str, Any] = {"segment_bytes": 400, "delete_retention_ms": 1 << 50}
     whole, log = new_log(root / "whole", **config), compacted(root / "t-0", **config)
@@ -289,7 +289,7 @@ def test_a_replay_of_a_compacted_log_gives_the_same_state_as_the_full_log(
 
 
 def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
-    """What a read_committed consumer makes of it (KIP-98): it knows the aborted list and drops what is on it."""
+    """Records that a read_committed consumer returns (KIP-98): without those of aborted transactions."""
     gone = aborted_between(log.aborted, 0, end)
     records, at = read_all(log, 0, end=end), 0
     while at < len(records):
@@ -306,15 +306,15 @@ def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
         yield from (Seen(r.offset, r.key, r.value) for r in read_records(header, payload))
 
 
-# --- how much stays
+# --- size of the log
 
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_many_state_changes_on_few_ids_stay_within_twice_the_live_size(tmp_path: Path, busy: bool) -> None:
-    """Here 100,000 changes on 1,000 ids, asked after every 10,000; a million only asks ten times as often.
+    """100,000 changes of 1,000 ids, with a check for compaction after every 10,000 changes.
 
-    What may be dirty does not depend on how many changes there were: half of the log, or a fixed number of bytes (1 KiB
-    in a quiet log, 1 MiB in a busy one, of one partition).
+    The dirty part of a log is bounded independently of the number of changes: half of the log or a fixed number of bytes
+    (1 KiB in a quiet log, 1 MiB in a busy one).
     """
     log = compacted(tmp_path / "t-0", delete_retention_ms=0, segment_bytes=100 << 20)
     chance, began, cleaned = random.Random(5), time.perf_counter(), 0
@@ -360,7 +360,7 @@ def test_small_closed_segments_are_cleaned_by_kafka_s_rule_without_the_active_on
     for _ in range(4):
         put(log, batch([(b"k", b"x" * 30)]))
     assert (len(log.segments), needs_cleaning(log, True, NOW_MS)) == (4, False)
-    assert has_dirty_segments(log, NOW_MS)  # Nothing is clean yet.
+    assert has_dirty_segments(log, NOW_MS)  # The whole log is dirty.
     clean(log, with_active=False)
     assert offsets(log) == [2, 3]
     assert not has_dirty_segments(log, NOW_MS)
@@ -418,7 +418,7 @@ def test_an_internal_log_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path
 
 
 def test_a_busy_internal_log_stays_within_a_fixed_size_plus_the_records_within_the_lag(tmp_path: Path) -> None:
-    """Its active segment never grows old while it is written to: it is closed when it is large."""
+    """The active segment never gets old while it is written to, so it is closed when it is large."""
     second, per_second, lag_ms = 1_000, 100, 10_000
     log = compacted(tmp_path / "t-0", is_internal_log=True, min_compaction_lag_ms=lag_ms, delete_retention_ms=0)
     largest = 0
@@ -451,7 +451,7 @@ SEGMENTS_IN_LAG = {
 
 
 def lagging(folder: Path, times: list[int]) -> PartitionLog:
-    """A segment for each time, all with the same key; the files of those without one are old."""
+    """One segment per timestamp, all records with the same key. All files have an old modification time."""
     log = compacted(folder, min_compaction_lag_ms=LAG_MS, segment_bytes=100)
     for at in times:
         put(log, batch([(b"k", b"x" * 30)], at=at))
