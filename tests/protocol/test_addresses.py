@@ -1,4 +1,4 @@
-"""Addresses as configuration and command lines have them."""
+"""Parsing of addresses in configuration and on command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read and written by hand, where every transaction passes, against the codecs and checks that it stands for."""
+"""Hand-written codecs and checks on the path of every transaction, compared with the generated codecs and full checks."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_null_records_may_be_encoded_in_more_bytes_than_they_need(version: int, 
     longer = wire.replace(partition + b"\x00", partition + size)
 
     read_by_both(longer, version)
-    read_by_both(longer.replace(size + b"\x00", size), version)  # Without the tags of the partition.
+    read_by_both(longer.replace(size + b"\x00", size), version)  # Without the tagged fields of the partition.
 
 
 @pytest.mark.parametrize("version", range(9, 14))
@@ -250,11 +250,11 @@ values = st.lists(
     st.none() | st.sampled_from([b"", b"v" * 10, b"v" * 63, b"v" * 64, b"v" * 130]), min_size=1, max_size=5
 )
 HEADER_FIELDS = [(0, 8), (8, 4), (16, 1), (21, 2), (23, 4), (43, 8), (53, 4), (57, 4)]
-"""Where a header says something that is checked, and in how many bytes."""
+"""(position, size) of the header fields that are checked."""
 
 
 def accepted(batch: bytes | bytearray | memoryview) -> bool:
-    """By the checks that tell what is wrong."""
+    """Whether the full checks, which name the error, accept the batch."""
     header, error, _ = check_batch(batch, 9, CONFIG.max_message_bytes)
     if error or header is None or header.size != len(batch):
         return False
@@ -291,7 +291,7 @@ def test_plain_header_accepts_exactly_the_uncompressed_batches_that_pass_every_c
 
 
 def chain_fills(batch: bytes | memoryview, header: BatchHeader) -> bool:
-    """Record by record."""
+    """Whether the records fill the batch, checked record by record."""
     pos = 61
     try:
         for _ in range(header.count):

@@ -1,4 +1,4 @@
-"""The four codecs, as clients write them; bombs and rubbish cost neither memory nor time."""
+"""The four codecs with the data of several clients. Decompression bombs and invalid data cost little memory and time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_limit_is_the_size_of_the_output(codec: int, write: Any) -> None:
 
 
 def bomb(codec: int) -> bytes:
-    """256 MiB of zeros, as small as the codec can make them."""
+    """256 MiB of zeros, compressed as far as the codec can."""
     size = 256 << 20
     match codec:
         case 1:
@@ -117,7 +117,7 @@ def opened(codec: int, packed: bytes) -> bytes | CompressionError:
 
 
 def costs(codec: int, packed: bytes) -> tuple[float, int, bytes | CompressionError]:
-    """Seconds, bytes at most, outcome."""
+    """(seconds, peak memory in bytes, result or error)."""
     began = time.perf_counter()
     outcome = opened(codec, packed)
     spent = time.perf_counter() - began
@@ -181,7 +181,7 @@ def test_an_unknown_codec_is_a_compression_error(codec: int) -> None:
 
 
 def test_compressed_data_has_the_framing_that_java_reads() -> None:
-    """Gzip without a name or time, snappy in xerial's blocks, lz4 with blocks that do not refer to each other."""
+    """Gzip without name and time, snappy in xerial's blocks, lz4 with independent blocks."""
     starts = {GZIP: b"\x1f\x8b\x08\x00\x00\x00\x00\x00", SNAPPY: XERIAL + b"\x00\x00\x00\x01" * 2,
               LZ4: b"\x04\x22\x4d\x18", ZSTD: b"\x28\xb5\x2f\xfd"}  # fmt: skip
     for codec, start in starts.items():
@@ -191,7 +191,7 @@ def test_compressed_data_has_the_framing_that_java_reads() -> None:
     assert flags & (version | independent | checksum) == version | independent
 
 
-# --- what follows a stream: as Kafka 4.3.1 reads it
+# --- bytes after a stream: as Kafka 4.3.1 reads them
 
 TEXT = b"some text " * 9
 ENDS = {
@@ -247,7 +247,7 @@ def test_blocks_of_lz4_that_refer_to_each_other_are_refused_as_java_cannot_read_
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_empty_and_truncated_streams_are_refused(codec: int) -> None:
-    """But for zstd, of which nothing is nothing; a snappy stream may end after any block."""
+    """Exceptions: an empty zstd stream decompresses to nothing, and a snappy stream may end after any block."""
     packed = compress(codec, TEXT)
     for end in range(0 if codec != ZSTD else 1, len(packed)):
         if codec == SNAPPY and 16 <= end < 20:
@@ -269,7 +269,7 @@ def test_empty_and_truncated_streams_are_refused(codec: int) -> None:
 def test_each_tiny_member_or_block_costs_as_much_as_a_kilobyte(
     codec: int, piece: bytes, start: bytes, end: bytes
 ) -> None:
-    """Opening one takes as long: very many of them are too much."""
+    """Decompressing one takes about that long, so that very many of them exceed the budget."""
     opened, cost = measured(codec, start + piece * 100 + end, 1 << 20)
     assert (len(opened) <= 200, cost) == (True, 100 * PIECE)
     with pytest.raises(TooLarge, match="members or blocks are too many"):

@@ -1,4 +1,4 @@
-"""Bytes that are no message raise DecodeError, nothing else, and never make more of themselves than they are."""
+"""Malformed messages raise DecodeError and no other exception, and decoding them takes little memory."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EXTREMES = [
     b"\xff\xff\xff\xff\x0f", b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\x7f",
     b"\x80\x80\x80\x80\x80\x00", b"\xff" * 10, b"\x80\x08", b"\x7f\xff", b"\xff\xfe",
 ]  # fmt: skip
-"""Lengths and counts that nobody means: the highest, -1, -2, the lowest, and varints of five bytes and more."""
+"""Extreme lengths and counts: the highest, -1, -2, the lowest, and varints of five or more bytes."""
 MEMORY_MAX = 100_000
-"""Bytes that decoding a frame of some hundred bytes may take."""
+"""Bytes of memory that decoding a frame of some hundred bytes may take."""
 
 
 def class_named(module: str) -> Any:
-    """The message of a module, whose name is that of the module."""
+    """The message class of a module, which has the name of the module in CamelCase."""
     name = "".join(word.capitalize() for word in module.split("_"))
     return getattr(import_module(f"stuntbroker.protocol.messages.{module}"), name)
 
@@ -47,7 +47,7 @@ def decode_or_refuse(kind: Any, frame: bytes, version: int) -> bool:
 
 
 def wires(message: Message, version: int, samples: int, longest: int = 150) -> list[bytes]:
-    """Encodings of random messages, short ones so that every byte of them can be tried."""
+    """Encodings of random messages, short enough to test every byte."""
     random = Random(f"{message.name} {version}")
     actual = [encoded(random_message(message, version, random), version) for _ in range(10 * samples)]
     short = [wire for wire in actual if len(wire) <= longest] or [min(actual, key=len)]
@@ -137,7 +137,7 @@ def test_a_lying_count_costs_no_memory(message: Message, version: int) -> None:
 
 @pytest.mark.parametrize("count", [TAGS_MAX + 1, 30_000_000, 2**31 - 1, 2**32 - 1])
 def test_a_header_of_millions_of_tagged_fields_is_refused_unread(count: int) -> None:
-    """The count alone is enough to tell."""
+    """The count alone is enough to refuse it."""
     out = bytearray()
     RequestHeader(26, 5, 7, "c").encode(out, 2)
     del out[-1]
@@ -188,7 +188,7 @@ def test_a_malformed_section_of_tagged_fields_is_refused(section: bytes, why: st
 
 @pytest.mark.parametrize("size", [0, 1, 3, 5])
 def test_a_known_tagged_field_has_exactly_the_size_given(size: int) -> None:
-    """An array of node endpoints, empty, takes one byte; the bytes of a neighbour are none of its own."""
+    """An empty array of node endpoints takes one byte. The decoder does not read into the next tagged field."""
     body = b"\x01" + b"\x00\x00\x00\x00"  # No topics, no throttling.
     right = body + tagged_section((0, 1, b"\x01"), (9, 4, b"abcd"))
     wrong = body + tagged_section((0, size, b"\x01" + b"x" * max(0, size - 1)), (9, 4, b"abcd"))

@@ -1,4 +1,4 @@
-"""The generated codecs are what the schemas give, and the generator copes with all that a schema can say."""
+"""The generated codecs are up to date with the schemas, and the generator supports every feature of a schema."""
 
 from __future__ import annotations
 

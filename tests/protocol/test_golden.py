@@ -1,4 +1,4 @@
-"""Bytes that Apache Kafka 4.4.0's own classes wrote, and what they mean."""
+"""Golden bytes, written by Apache Kafka 4.4.0's own classes, and the messages that they encode."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 0, 1, 2, 4
 T_0 = [make("TransactionLogValue", "PartitionsSchema", topic="t", partition_ids=[0])]
 TV2 = {"previous_producer_id": 1000, "client_transaction_version": 2}
 
-# What it is, version, the record, its bytes without the version in front. That version is 0 in a key of the transaction
-# log, the type of the record in a key of the offsets topic, and the version of the schema in a value.
+# (description, version, record, prefix, bytes after the prefix). The prefix is 0 in a key of the transaction log, the type of
+# the record in a key of the offsets topic, and the version of the schema in a value.
 RECORDS = [
     ("key of the transaction log", 0, make("TransactionLogKey", transactional_id="txn-1"),
      "0000", "000574786e2d31"),
@@ -178,7 +178,7 @@ MARKER = make(
     transaction_version=2,
 )
 
-# Version of the message, version of its header, the message, the frame without its length.
+# (version of the message, version of its header, message, frame without its length)
 FRAMES = [
     (0, 1, make("ApiVersionsRequest"), "0012000000000007000163"),
     (3, 2, make("ApiVersionsRequest", client_software_name="x", client_software_version="1"),

@@ -1,4 +1,4 @@
-"""The same bytes as kio, whose codecs are generated from Kafka's own message definitions, for random messages."""
+"""Random messages have the same bytes as in kio, whose codecs are generated from Kafka's own message definitions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ UNKNOWN_TO_KIO = {
     "TransactionLogValue-v0", "TransactionLogValue-v1",
     *(f"{name}-v{version}" for name in ("GroupMetadataValue", "OffsetCommitValue") for version in range(5)),
 }  # fmt: skip
-"""The newest versions, and the records of the log and of the files beside it: the golden bytes cover them."""
+"""The newest versions, and records of internal topics and files. The golden bytes cover them."""
 
 RENAMED = {"enable2_pc": "enable_2pc", "generation_id": "generation_id_or_member_epoch"}
-"""kio's names; the second is what TxnOffsetCommit called it before Kafka 4.4. Only where we have no such field."""
+"""kio's name -> our name, where our message has no field with kio's name. Kafka renamed the second one in 4.4."""
 
 OUR_TAGS_FROM = 9_000
-"""Tagged fields that Kafka does not have; left out, they leave no trace in the bytes."""
+"""The first tag of fields that Kafka does not have. With its default value, a tagged field is not encoded."""
 
 
 def kio_name(message: Message) -> tuple[str, EntityType]:
@@ -88,14 +88,14 @@ def random_entity(kind: Any, random: Random) -> Any:
         **{
             each.name: random_kio(each.type, each.metadata.get("kafka_type"), random)
             for each in fields(kind)
-            # What is left out takes its default, which every tagged field but a structure has.
+            # Omitted fields get their default, which every tagged field has unless it is a structure.
             if "tag" not in each.metadata or each.default is MISSING or random.random() < 0.7
         }
     )
 
 
 def ours(value: Any, kafka_type: str | None, message: Message, version: int) -> Any:
-    """The same value in our types."""
+    """Convert a value of kio's types to our types."""
     match value:
         case None:
             return {"uuid": ZERO_UUID, "datetime_i64": -1}.get(kafka_type or "")
@@ -113,7 +113,7 @@ def ours(value: Any, kafka_type: str | None, message: Message, version: int) -> 
 
 
 def our_name(theirs: str, known: Collection[str]) -> str:
-    """kio drops the unit from the name of what it reads as a time."""
+    """Our name of a field. kio drops the unit (`_ms`) from the names of timestamps and durations."""
     return theirs if theirs in known else RENAMED.get(theirs, f"{theirs}_ms")
 
 
@@ -128,7 +128,7 @@ def our_structure(entity: Any, message: Message, version: int) -> Any:
         value = ours(getattr(entity, each.name), each.metadata.get("kafka_type"), message, version)
         field = present.pop(where)
         if field.tag is not None and field.struct and not field.array and value == type(value)():
-            value = None  # As it is read when it was not sent.
+            value = None  # The decoder gives None for an absent structure.
         given[where] = value
     assert not present, f"kio has no {present} in version {version} of {struct.name}"
     return getattr(module_of(message), struct.name)(**given)
@@ -153,7 +153,7 @@ def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: in
         for each in fields(theirs):
             where = our_name(each.name, fresh.FIELDS)
             default = getattr(fresh, where)
-            if each.default is MISSING:  # Zero, empty, or a structure of such.
+            if each.default is MISSING:  # Zero, empty, or a structure of defaults.
                 assert not default or default == ZERO_UUID or default == type(default)(), where
             else:
                 expected = ours(each.default, each.metadata.get("kafka_type"), message, version)

@@ -1,4 +1,4 @@
-"""The pieces that every codec is made of."""
+"""The primitive types that every codec uses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_string_or_byte_string_reads_as_written(name: str, values: st.SearchSt
 
 @pytest.mark.parametrize("kind", ["string", "nullable_string"])
 def test_a_compact_string_is_at_most_as_long_as_a_classic_one_can_be(kind: str) -> None:
-    """Or a name that came in a flexible version could not go out in a classic one."""
+    """Otherwise a string received in a flexible version could not be sent in a non-flexible one."""
     out = bytearray()
     primitives.write_compact_string(out, "x" * STRING_MAX)
     longer = bytearray()
@@ -147,5 +147,5 @@ def test_a_decode_error_has_the_position() -> None:
      (bytes(range(32)), 0x46DD794E)],
 )  # fmt: skip
 def test_the_crc_is_castagnolis(data: bytes, crc: int) -> None:
-    """The check value of the catalogues, and the vectors of RFC 3720, B.4."""
+    """The standard check value of CRC-32C, and the test vectors of RFC 3720, B.4."""
     assert crc32c(data) == crc32c(memoryview(data)) == crc32c(bytearray(data)) == crc

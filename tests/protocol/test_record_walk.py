@@ -1,4 +1,4 @@
-"""What Kafka takes for records, record by record; and that looking at them is counted, whatever they are."""
+"""Validation of records as in Kafka, with a bounded number of steps for any input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def varint(value: int) -> bytes:
 
 
 def long(value: int) -> bytes:
-    """As no client writes it, in five bytes."""
+    """A varint in five bytes, longer than clients encode it."""
     value = (value << 1) ^ (value >> 63)
     return bytes([value >> shift & 0x7F | 0x80 for shift in (0, 7, 14, 21)]) + bytes([value >> 28])
 
@@ -42,7 +42,7 @@ def record(
     length: bytes | None = None,
     attributes: int = 0,
 ) -> bytes:
-    """Fields as they are on the wire."""
+    """A record from its encoded fields."""
     delta = offset if isinstance(offset, bytes) else varint(offset)
     body = bytes((attributes,)) + time + delta + key + value + headers
     return (varint(len(body)) if length is None else length) + body
@@ -56,7 +56,7 @@ def header(count: int, attributes: int = 0, base: int = NOW, latest: int | None 
 GOOD, NEXT = record(), record(1)
 FINE, WRONG, TOO_FAR, KEYLESS, MISPLACED = "fine", "wrong", "late", "keyless", "misplaced"
 RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
-    # What Kafka 4.3.1 answers; KEYLESS on compacted topics, MISPLACED when compressed (UNKNOWN_SERVER_ERROR), fine otherwise.
+    # As in Kafka 4.3.1. KEYLESS is wrong in compacted topics only, MISPLACED in compressed batches only (UNKNOWN_SERVER_ERROR).
     "usual": ([GOOD, NEXT], FINE),
     "null value": ([record(value=b"\x01")], FINE),
     "a header": ([record(headers=b"\x02\x02a\x02b")], FINE),
@@ -139,7 +139,7 @@ def test_records_are_validated_as_in_kafka(what: str) -> None:
 
 @pytest.mark.parametrize("what", RECORDS)
 def test_small_records_wrong_detects_plain_records_that_kafka_refuses(what: str) -> None:
-    """And one as clients make it is not."""
+    """Records as clients send them are not detected as wrong."""
     records, expected = RECORDS[what]
     payload = bytes(61) + b"".join(records)
     created = header(len(records))._replace(length=len(payload) - 12)
@@ -211,7 +211,7 @@ def some_records(draw: Any) -> tuple[int, bytes]:
 def test_the_fast_path_for_simple_records_gives_the_same_result(
     created: tuple[int, bytes], at: int, byte: int, spoil: bool
 ) -> None:
-    """The quick look is only quicker."""
+    """`_skip_simple_records` changes the number of steps only."""
     count, payload = created
     if spoil:
         changed = bytearray(payload)
@@ -266,7 +266,7 @@ def test_an_int32_may_have_five_bytes_and_keeps_32_bits() -> None:
         unzigzag32(b"\x80" * 5 + b"\0", 0)
 
 
-# --- what it costs
+# --- cost of a walk
 
 HEADER = b"\0\x01"
 LONG_HEADER = long(0) * 2
@@ -286,7 +286,7 @@ BOMBS: Final = {
 
 @pytest.mark.parametrize("what", BOMBS)
 def test_a_walk_reads_no_more_bytes_than_its_steps_allow(what: str) -> None:
-    """Each byte that is looked at is counted: a step is no more than a long header, or an eighth of an unusual record."""
+    """A step covers at most a bounded number of bytes, for any kind of record and header."""
     count, payload = BOMBS[what]
 
     class Counted(bytes):

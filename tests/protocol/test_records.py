@@ -1,4 +1,4 @@
-"""Record batches: Kafka's bytes, what survives them, and what is refused."""
+"""Record batches: the same bytes as Kafka's, round trips, and malformed batches that are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from stuntbroker.protocol.primitives import DecodeError
 
 NOW = 1_700_000_000_000
 
-# Bytes that Apache Kafka 4.4.0's own classes wrote. The markers: offset 42, leader epoch 3, coordinator epoch 7.
+# Written by Apache Kafka 4.4.0's own classes. The markers have offset 42, leader epoch 3 and coordinator epoch 7.
 ABORT_BATCH = bytes.fromhex(
     "000000000000002a000000420000000302b4ebc2a10030000000000000018bcfe568000000018bcfe568000000000000"
     "0003e80005ffffffff000000012000000008000000000c00000000000700"

@@ -1,4 +1,4 @@
-"""What a message carries survives the wire, in every version that has it."""
+"""Every field of a message survives encoding and decoding, in every version that has the field."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_message_decodes_to_what_was_encoded(message: Message, version: int) -
 
 
 def fill_what_is_absent(value: Any, struct: Struct, message: Message, version: int, random: Random) -> None:
-    """Sets every field that the version does not carry."""
+    """Set every field that the version does not have."""
     for each in struct.fields:
         if not each.versions.covers(Range(version, version)):
             at = max(each.versions.low, message.versions.low)
@@ -61,7 +61,7 @@ def test_a_field_that_the_version_does_not_have_changes_no_byte(message: Message
 
 
 def refusals() -> list[tuple[Message, Struct, Field, int]]:
-    """Every field that may be null in some versions of its message, with a version in which it may not."""
+    """Every field that is nullable in some versions of its message, with each version in which it is not."""
     return [
         (message, struct, each, version)
         for message, version in CASES
