@@ -1,4 +1,4 @@
-"""What RE2/J 1.8, the matcher of Apache Kafka 4.3.1, says of patterns: which of TEXTS each matches; None where it refuses."""
+"""Results of RE2/J 1.8, the matcher of Apache Kafka 4.3.1: which of TEXTS each pattern matches, None for invalid patterns."""
 
 from __future__ import annotations
 

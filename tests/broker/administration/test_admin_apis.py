@@ -1,4 +1,4 @@
-"""Administration of replicas, leaders, the quorum and configuration resources, as a single broker of Kafka 4.3.1 answers it."""
+"""Admin APIs for replicas, leaders, the quorum and configuration resources respond like a single broker of Kafka 4.3.1."""
 
 from __future__ import annotations
 

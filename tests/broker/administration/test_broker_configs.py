@@ -1,4 +1,4 @@
-"""Configuration of the broker that is changed while it runs: what Kafka accepts, where it takes effect, what it refuses."""
+"""Dynamic broker configuration: what Kafka accepts and refuses, and where a change takes effect."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ async def test_configs_without_effect_are_accepted_stored_and_described(name: st
         source = 2 if name else 3
         actual = described(client, BROKER, "1")
         assert actual["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source), default])
-        assert actual["foo.bar"] == (None, source, True, [("foo.bar", None, source)])  # It may be secret.
+        assert actual["foo.bar"] == (None, source, True, [("foo.bar", None, source)])  # Unknown, so maybe secret.
 
 
 async def test_max_connections_cannot_be_raised_above_the_limit_of_the_system(data_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""Client quotas (KIP-546): what is accepted and refused, in the words of Kafka 4.3.1, what a filter finds, what is kept."""
+"""Client quotas (KIP-546): validation with the error messages of Kafka 4.3.1, filters of DescribeClientQuotas, the journal."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def test_each_entity_is_altered_by_itself_and_answered_once(data_dir: Path
 async def test_of_two_entries_of_an_entity_the_first_is_carried_out_and_the_second_is_reported(
     second: Ops, data_dir: Path
 ) -> None:
-    """Seen with Kafka 4.3.1, whatever the second entry has."""
+    """Kafka 4.3.1 responds like this for any values of the second entry."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         assert alter(client, (ALICE, [(PRODUCE, 1.0)]), (ALICE, second)) == [(ALICE, INVALID, DUPLICATE_ALICE)]

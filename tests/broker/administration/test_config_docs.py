@@ -1,4 +1,4 @@
-"""Every property has documentation, in plain sentences, that says so when the property has no effect here."""
+"""Every property has documentation in plain sentences, which says "No effect here" if the broker ignores the property."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = [
 ]
 NO_EFFECT = "No effect here"
 ASKED_ELSEWHERE = {"min.insync.replicas"}
-"""Properties of a topic that its logs need not know."""
+"""Topic properties that take effect outside the logs of the topic."""
 PROPERTIES = [
     *(pytest.param(prop, id=f"topic-{name}") for name, (prop, _) in TOPIC.items()),
     *(pytest.param(prop, id=f"broker-{name}") for name, prop in BROKER.items()),
@@ -44,7 +44,7 @@ def test_documentation_is_plain_sentences(name: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "text"), TEXTS)
 def test_documentation_names_the_unit_that_the_name_ends_with(name: str, text: str) -> None:
     unit = {"ms": "millisecond", "bytes": "byte", "minutes": "minute", "hours": "hour"}.get(name.rpartition(".")[2])
-    if name == "offset.metadata.max.bytes":  # Kafka counts characters, whatever the name says.
+    if name == "offset.metadata.max.bytes":  # Kafka counts characters here, not bytes.
         unit = "UTF-16 code unit"
 
     assert unit is None or unit in text.lower() or unit in text

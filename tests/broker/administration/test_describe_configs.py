@@ -76,7 +76,7 @@ async def test_versions_without_a_field_for_documentation_are_answered_without_i
         shown = describe(Client(rig.broker), version, resource, include_documentation=True)
     assert {name: each.documentation for name, each in shown.items()} == {
         "retention.ms": ""
-    }  # As decoded without the field.
+    }  # Old versions have no such field.
 
 
 def test_a_property_either_has_an_effect_or_is_listed_as_one_without() -> None:
@@ -133,7 +133,7 @@ async def test_super_users_are_shown_as_what_may_be_secret_and_only_if_they_are_
         assert {name: (each.value, each.is_sensitive, each.config_type) for name, each in shown.items()} == {
             "super.users": (None, True, 0)
         }
-        assert rig.broker.config.unused == ["super.users"]  # There is no authorizer.
+        assert rig.broker.config.unused == ["super.users"]  # The broker has no authorizer.
 
 
 async def test_each_node_shows_its_own_id(data_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""The text log cannot be made to command a terminal, nor to fill a disk."""
+"""Data from clients cannot put terminal control sequences into the text log, nor fill the disk with log lines."""
 
 from __future__ import annotations
 

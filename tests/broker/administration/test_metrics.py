@@ -1,4 +1,4 @@
-"""A Prometheus scrape: it parses, it tells what is there, and no HTTP client can hurt the broker."""
+"""A Prometheus scrape can be parsed and has the right values, and no HTTP client can harm the broker."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write(client: Client, name: str, pair: tuple[int, int]) -> None:
 
 
 async def test_open_time_max_is_the_age_of_the_oldest_open_transaction(data_dir: Path) -> None:
-    """KIP-939: a transaction that nobody decides on is seen; 0 when none is open."""
+    """KIP-939: this metric reveals a prepared transaction that no client ends; it is 0 while no transaction is open."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         metrics, client = Metrics(rig.broker), rig.client()
@@ -222,7 +222,7 @@ async def server(rig: Rig, wait_s: float = ENOUGH_S) -> AsyncIterator[tuple[str,
 
 
 async def described(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
-    """(status, body); status 0 when the connection was closed without an answer."""
+    """Return (status, body); the status is 0 if the connection was closed without a response."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         writer.write(request)
@@ -275,7 +275,7 @@ async def test_a_request_to_the_metrics_port_gets_its_http_status_and_the_next_s
     ),
 )  # fmt: skip
 async def test_a_scrape_under_a_public_name_is_refused(host: bytes, status: int, data_dir: Path) -> None:
-    """That is how a page of another site would read it (DNS rebinding)."""
+    """A page of another site could otherwise read the metrics through DNS rebinding."""
     async with running_rig(data_dir) as rig, server(rig) as address:
         assert (await described(address, b"GET /metrics HTTP/1.1\r\nHOST:" + host + b"\r\n\r\n"))[0] == status
 

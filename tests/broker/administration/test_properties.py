@@ -1,6 +1,6 @@
-"""Every property, at the smallest and the largest value that it is allowed: the broker works, and so does the next start.
+"""The broker works, and starts again, with every property at its smallest and at its largest allowed value.
 
-What can never work is refused before the start, so that nobody finds out later, from a folder that does not open.
+Values that can never work are refused before the start, not when the data folder is opened later.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ WORDS = ["", "delete", "compact", "delete,compact", "compact,delete", "true", "f
 ONLY = {
     "advertised.listeners", "controller.listener.names", "listener.security.protocol.map", "listeners", "stuntbroker.cluster.id",
 }  # fmt: skip
-"""Texts of their own kind: not tried here."""
+"""Properties with a format of their own, which these tests leave out."""
 
 OTHERWISE = {
     ("auto.create.topics.enable", "false"): {"found"},
     ("max.connections", "0"): {"made", "found", "plain", "init", "commit", "configs"},
     ("message.max.bytes", "0"): {"plain", "txn"},
     ("offset.metadata.max.bytes", "0"): {"commit"},
-    ("stuntbroker.nodes", "9"): {"commit"},  # Another node coordinates the group.
+    ("stuntbroker.nodes", "9"): {"commit"},  # Another node is the coordinator.
     ("socket.request.max.bytes", "1"): {"made", "found", "plain", "init", "commit", "configs"},
     ("transaction.max.timeout.ms", "1"): {"init", "txn", "end"},
 }
-"""(property, value) -> what is refused then, as the property says."""
+"""(property, value) -> the requests of `work` that must be refused with this value."""
 
 
 def extremes(name: str) -> list[str]:
@@ -92,7 +92,7 @@ CASES = [(name, value) for name in BROKER if name not in ONLY for value in extre
 
 
 def attempt(rig: Rig, request: Message, version: int) -> Any:
-    """The answer, or None when the connection was closed over it."""
+    """Return the response, or None if the broker closed the connection."""
     client = Client(rig.broker)
     client.feed(frame(request, version))
     actual = client.answers()
@@ -107,7 +107,7 @@ def produce(rig: Rig, topic: str, data: bytes, transactional_id: str | None = No
 
 
 def work(rig: Rig) -> dict[str, Any]:
-    """One of everything that makes a topic, a file or a line of the journal."""
+    """Send one request of each kind that creates a topic, writes a file or writes to the journal."""
     answers: dict[str, Any] = {}
     create = CreateTopicsRequest([CreatableTopic(CREATED, -1, -1)], timeout_ms=1_000)
     created_topic = attempt(rig, create, 7)
@@ -209,7 +209,7 @@ async def test_a_replication_factor_above_1_is_accepted_only_as_any_and_gives_on
 
 @pytest.mark.parametrize("name", ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"])
 async def test_replication_factors_of_internal_topics_are_listed_as_unused(name: str, tmp_path: Path) -> None:
-    """Set-ups made for a cluster bring them along."""
+    """Configurations that were written for a cluster contain these properties."""
     assert BrokerConfig({name: "3"}).unused == [name]
     assert BrokerConfig({name: "1"}).unused == []
     async with running_rig(tmp_path / "data", FEW | {name: "3"}) as rig:
@@ -253,7 +253,7 @@ def test_an_unknown_property_without_a_near_name_is_refused_without_a_suggestion
         BrokerConfig({name: "1"})
 
 
-# Compared with Apache Kafka 4.3.1, which reads its properties when it formats a folder.
+# Compared with the property parser of Apache Kafka 4.3.1, which runs when Kafka formats a data folder.
 @pytest.mark.parametrize(
     ("text", "is_accepted"),
     [(text, True) for text in (".5", "1.", "1e-1", "1d", "0x1p-1", "NaN", "-Infinity")]

@@ -1,4 +1,4 @@
-"""What the configuration of a topic may be: the bounds are Kafka's."""
+"""Validation of topic configuration, with the bounds of Kafka."""
 
 from __future__ import annotations
 

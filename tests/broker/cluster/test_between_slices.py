@@ -1,4 +1,4 @@
-"""What other requests change between two slices of a long request, or while a request waits."""
+"""A long request stays correct when other requests change the state between two of its slices, or while it waits."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def end(client: Client, owner: Any) -> None:
 
 
 async def test_every_partition_gets_its_marker_when_a_node_returns_that_led_several(tmp_path: Path) -> None:
-    """The next transaction of the id gets all of its markers, too."""
+    """The next transaction of the same transactional id also gets all of its markers."""
     async with running_rig(tmp_path / "data", {"stuntbroker.nodes": "3"}) as rig:
         nodes, topic = rig.broker.nodes.by_id, rig.topic("t", 4)
         for index, node in enumerate((1, 2, 2, 1)):
@@ -244,7 +244,7 @@ async def test_requests_in_slices_get_not_coordinator_after_the_coordinator_has_
 
         [group] = (await response_of(reader, 9, 8)).groups
         assert (group.error_code, list(group.topics)) == (ErrorCode.NOT_COORDINATOR, [])
-        [topic] = (await response_of(old_reader, 9, 1)).topics  # Version 1 has no error of the group.
+        [topic] = (await response_of(old_reader, 9, 1)).topics  # Version 1 has no error code per group.
         assert [part.error_code for part in topic.partitions] == [ErrorCode.NOT_COORDINATOR] * MANY
         committed = (await response_of(writer, 8, 8)).topics[0].partitions
         assert {part.error_code for part in committed} == {0, ErrorCode.NOT_COORDINATOR}

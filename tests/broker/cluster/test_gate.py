@@ -1,4 +1,4 @@
-"""What a node answers for another node's partition, group or transactional id."""
+"""The response of a node to a request for another node's partition, group or transactional id."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 def leader_of(rig: Rig, key: int) -> int:
-    """The node that a request of `valid_request` belongs to."""
+    """Return the node that leads the partition, or coordinates the group or id, of `valid_request`."""
     topics = rig.broker.topics
     if key in SINGLE or key == FETCH:
         return topics.get(TOPIC).placements[0].leader  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ def codes(answer: Any) -> set[int]:
 async def test_a_request_to_the_wrong_node_gets_not_leader_or_not_coordinator(key: int, version: int, rig: Rig) -> None:
     topic = rig.broker.topics.get(TOPIC)
     assert topic is not None
-    wrong = leader_of(rig, key) % 3  # Node n has the listener n - 1: this is the next node's.
+    wrong = leader_of(rig, key) % 3  # The listener of the next node (node n has listener n - 1).
 
     answer = rig.client(wrong).ask(valid_request(key, version, topic.id), version)
 
@@ -166,7 +166,7 @@ async def test_list_offsets_returns_offsets_only_of_partitions_that_the_node_lea
 
 
 def ids_by_node(rig: Rig, of: str) -> dict[int, str]:
-    """A name that each node coordinates."""
+    """Return, for each node, a name whose coordinator that node is."""
     topic = rig.broker.topics.internal_topic(of)
     return {coordinator_of(topic, f"name-{n}").leader: f"name-{n}" for n in range(60)}
 
@@ -262,7 +262,7 @@ async def test_every_node_answers_find_coordinator_with_the_coordinating_node(ve
                 shown = answer.coordinators[0] if version >= 4 else answer
                 port = rig.broker.listeners[node - 1].addresses[0].port
                 if node == listener + 1:
-                    port = 9_092  # The address by which the client came.
+                    port = 9_092  # The port that the client connected to.
                 assert (shown.error_code, shown.node_id, shown.port) == (0, node, port)
 
 

@@ -1,4 +1,4 @@
-"""A transaction ends while a partition has no leader: it stays prepared until the partition has one, as in Kafka."""
+"""As in Kafka, a transaction that ends while one of its partitions has no leader stays prepared until the partition has one."""
 
 from __future__ import annotations
 

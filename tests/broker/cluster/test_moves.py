@@ -1,4 +1,4 @@
-"""Another leader, another coordinator, a node that stops or comes back: what becomes of epochs, replicas, groups and markers."""
+"""Effects of a new leader, a new coordinator, or a stopped or restarted node on epochs, replicas, groups and markers."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_a_restart_with_one_node_moves_partitions_of_other_nodes_to_it_in_
 ) -> None:
     async with running_rig(tmp_path, NODES) as rig:
         rig.topic("t", 3)
-        rig.client(1).ask(produce(batch(1), "t"), 9)  # Refused: partition 0 is node 1's.
+        rig.client(1).ask(produce(batch(1), "t"), 9)  # Refused, as node 1 leads partition 0.
         rig.client(0).ask(produce(batch(1), "t"), 9)
     for _ in range(2):
         async with running_rig(tmp_path) as rig:
@@ -216,7 +216,7 @@ async def test_an_out_of_sync_replica_becomes_leader_only_by_an_unclean_election
     stop_node(rig.broker, nodes[2])
     stop_node(rig.broker, nodes[3])
     await start_node(rig.broker, nodes[2])
-    assert shown(rig)[0][0] == NO_LEADER  # Node 3 was the last one in sync.
+    assert shown(rig)[0][0] == NO_LEADER  # Only node 3, which is stopped, is in sync.
 
     def elect(kind: int) -> int:
         wanted = [TopicPartitions("t", [0])]
@@ -291,7 +291,7 @@ async def test_a_coordinator_move_ends_a_waiting_join_with_not_coordinator_and_k
         "g", joined.generation_id, joined.member_id, assignments=[SyncGroupRequestAssignment(joined.member_id, b"all")]
     )
     assert first.ask(sync, 2).error_code == 0
-    assert join(second, "") == []  # It waits for the first one to join again.
+    assert join(second, "") == []  # The join waits until the first member rejoins.
 
     change_leader(rig.broker, topic, index, other, load_ms=100)
 
@@ -310,7 +310,7 @@ async def test_a_coordinator_move_ends_a_waiting_join_with_not_coordinator_and_k
 
 
 async def test_a_topic_and_its_replica_placements_are_one_journal_line(tmp_path: Path) -> None:
-    """One line of the journal: what a fault or a kill leaves must be all or nothing."""
+    """A single line makes the change atomic: after a fault or a kill, the journal has all of it or nothing."""
     async with running_rig(tmp_path, NODES) as rig:
         lines = rig.broker.data_dir.journal_lines
         rig.topic("t", 3)

@@ -1,6 +1,6 @@
-"""A client that disconnects reaches nobody else: the answers of the other clients of its turn leave all the same.
+"""A client that disconnects does not affect the responses to other clients in the same turn of the event loop.
 
-uvloop refuses a write from the moment at which the client's end is closed, and tells the connection later.
+uvloop refuses writes as soon as the client has closed its end, and reports the disconnect to the connection later.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def test_a_closed_group_follower_loses_no_response_of_another_client(data_
 
 
 async def test_a_closed_follower_does_not_crash_the_request_that_answers_it(data_dir: Path) -> None:
-    """Where nothing waits for the disk, its answer goes to the closed transport at once, inside the leader's request."""
+    """Without a sync to wait for, the leader's request writes the follower's response directly to the closed transport."""
     async with running_rig(data_dir) as rig:
         leader, follower, sync_of_leader, sync_of_follower = _group_of_two(rig)
         follower.feed(frame(sync_of_follower, 3))

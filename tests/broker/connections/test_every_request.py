@@ -1,6 +1,6 @@
-"""Every API in every version: as it should be, cut at every byte, with every byte, length and count at its extremes.
+"""Requests of every API and version: valid, truncated at every byte, and with extreme values of every byte, length and count.
 
-Whatever comes, a request is answered, or waits by right, or its connection is closed; nobody else notices.
+Every request gets a response, waits if its API may wait, or has its connection closed. Other clients are not affected.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tests.kit.valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_req
 EXTREME_BYTES = (0x00, 0x7F, 0x80, 0xFF)
 EXTREME_WORDS = (pack(">i", 2**31 - 1), pack(">I", 2**32 - 1), pack(">i", -(2**31)), bytes(4), b"\xff\xff\xff\xff\x0f")
 PEAK_MAX = 8 << 20
-"""Bytes that one malformed request of a hundred bytes may make the broker hold."""
+"""Limit of the memory, in bytes, that the broker may use for one malformed request of a hundred bytes."""
 
 
 class Attacker:
-    """A client that is expected to be thrown out, and comes again."""
+    """A client that reconnects after the broker has closed its connection."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.client = rig.client()
 
     def prepare(self) -> tuple[bytes, int, int]:
-        """(topic id, producer id, epoch) of what the valid requests are about."""
+        """Return the (topic id, producer id, epoch) that the valid requests use."""
         topic_id: bytes = self.rig.topic(TOPIC).id
         created = self.rig.client().ask(InitProducerIdRequest(TXN, 60_000), 4)
         return topic_id, created.producer_id, created.producer_epoch
 
     def send(self, key: int, version: int, body: bytes) -> str:
-        """What became of one frame: `answered`, `waits`, `silent` or `closed`. Anything else is a failure."""
+        """Send one frame; return its outcome: `answered`, `waits`, `silent` (acks=0) or `closed`. Fail on any other outcome."""
         client = self.client
         client.feed(raw_frame(body))
         answers = client.answers()
@@ -77,7 +77,7 @@ def cuts(body: bytes) -> Iterator[bytes]:
 
 
 def extremes(body: bytes, first: int = 8) -> Iterator[bytes]:
-    """Every byte behind the correlation id, and every window of four and five, at its extremes."""
+    """Yield the body with extreme values in each byte after the correlation id, and in each window of four or five bytes."""
     for at in range(first, len(body)):
         for byte in EXTREME_BYTES:
             if body[at] != byte:
@@ -136,7 +136,7 @@ async def test_a_request_with_any_byte_length_or_count_at_its_extremes_harms_no_
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
 async def test_random_values_of_every_field_harm_no_other_client(key: int, data_dir: Path) -> None:
-    """Well-formed requests that mean nothing; large ones too, which are read where they were received."""
+    """The requests are well-formed but senseless. Some are large, and are decoded inside the receive buffer."""
     random = Random(key)
     samples = [(m, v) for m, v in SAMPLE_CASES if m.name == f"{APIS[key].name}Request"]
     async with running_rig(data_dir) as rig:
@@ -193,7 +193,7 @@ async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(versi
 
 
 async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) -> None:
-    """A byte that is no UTF-8 takes three when it is answered: a long name of them does not fit any more."""
+    """A response needs three bytes for each invalid byte, so a long name of them no longer fits."""
     async with running_rig(data_dir) as rig:
         attacker, bystander = Attacker(rig), Bystander(rig)
         for key, version in CASES:

@@ -1,4 +1,4 @@
-"""Frames: what is refused before anyone reads it, what a slow or silent client may cost, and the order of answers."""
+"""Frames: which ones are refused unread, what slow or silent clients may cost, and the order of responses."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_answers_before_a_bad_frame_still_arrive(data_dir: Path) -> None:
         assert len(client.answers()) == 2
 
 
-# --- nothing is allocated by what is declared
+# --- a declared size allocates no memory
 
 
 async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir: Path) -> None:
@@ -126,7 +126,7 @@ async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir
 
 
 async def test_a_large_frame_is_received_without_moving_its_buffer(data_dir: Path) -> None:
-    """To move tens of megabytes, for each of twenty clients at once, held everybody else up."""
+    """Moving tens of megabytes for each of twenty clients once delayed all other clients."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(100_000))
@@ -194,11 +194,11 @@ FLOODS: dict[str, tuple[int, int, Callable[[int], bytes]]] = {
 }
 
 COST_MAX: Final = 60
-"""Times the CPU time of a twentieth of the elements: 20 as a rule, 400 with a loop in a loop, more without the limit."""
+"""As a multiple of the CPU time for a twentieth of the elements: linear cost is 20, quadratic 400, and more without the limit."""
 
 
 def cpu_s(client: Client, data: bytes) -> float:
-    """CPU time of this process for what a client sends, without the collector's, which looks at all that other tests left."""
+    """Return the CPU time of this process for the data. The garbage collector is off, as it would scan objects of other tests."""
     gc.disable()
     try:
         began_s = time.process_time()
@@ -209,7 +209,7 @@ def cpu_s(client: Client, data: bytes) -> float:
 
 
 def cost_of_few_s(rig: Rig, what: str) -> float:
-    """CPU time of a twentieth of the elements that a request may have."""
+    """Return the CPU time for a twentieth of the elements that a request may have."""
     key, version, build = FLOODS[what]
     few = raw_frame(header(key, version) + build(ELEMENTS_MAX // 20))
     return min(cpu_s(rig.client(), few) for _ in range(3))
@@ -217,7 +217,7 @@ def cost_of_few_s(rig: Rig, what: str) -> float:
 
 @pytest.mark.parametrize("count", [TAGS_MAX + 1, 2**32 - 1])
 async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, data_dir: Path) -> None:
-    """Tens of millions of them, each of two bytes, took a broker down once."""
+    """Tens of millions of tagged fields, each of two bytes, once took a broker down."""
     body = pack(">hhih", 3, 12, 1, -1) + uvarint(count) + bytes(50_000_000)
     async with running_rig(data_dir) as rig:
         client = rig.client()
@@ -227,7 +227,7 @@ async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, 
         client = rig.client()
         began_s = time.process_time()
         bytes(bytearray(body))
-        copied_s = time.process_time() - began_s  # Reading so many fields takes a hundred times as long.
+        copied_s = time.process_time() - began_s  # Decoding the fields would take 100 times as long.
         assert cpu_s(client, raw_frame(body)) < COST_MAX * few_s + 5 * copied_s
         assert client.transport.closed
         assert rig.events.names().count("request_malformed") == 2
@@ -240,7 +240,7 @@ async def test_a_flood_of_tiny_elements_has_a_bounded_cpu_cost(what: str, count:
     key, version, build = FLOODS[what]
     async with running_rig(data_dir, {"auto.create.topics.enable": "false"}) as rig:
         bystander = Bystander(rig)
-        few_s = cost_of_few_s(rig, what if what != "tags" else "Metadata")  # There may be fewer tags.
+        few_s = cost_of_few_s(rig, what if what != "tags" else "Metadata")  # Fewer tags are allowed.
         client = rig.client()
         assert cpu_s(client, raw_frame(header(key, version) + build(count))) < COST_MAX * few_s
         if count > ELEMENTS_MAX:
@@ -314,7 +314,7 @@ async def test_a_client_id_with_a_false_length_is_refused_even_when_its_bytes_ar
 
 
 def conversation(topic_id: bytes) -> list[bytes]:
-    """Requests of every kind whose answers depend on nothing but themselves and their order."""
+    """Return requests of many APIs whose responses depend only on the requests and their order."""
     keys = (2, 3, 10, 15, 18, 23, 32, 60, 61, 65, 66, 75)
     return [
         frame(valid_request(key, version, topic_id), version, correlation=number, client_id=b"c" * (number % 3 * 4_000))
@@ -430,7 +430,7 @@ async def test_a_silent_connection_gives_a_large_buffer_back(data_dir: Path) -> 
 
 
 async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_again(data_dir: Path) -> None:
-    """Small batches are written when the turn ends, and a large frame is not copied."""
+    """Small batches are written at the end of the turn, and refer to the receive buffer because a large frame is not copied."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, 4)
         client = rig.client()
@@ -538,7 +538,7 @@ async def test_a_frame_above_the_size_limit_is_refused_when_one_read_receives_it
     data = frame(produce(batch(size=1_000)), 9)
     async with running_rig(data_dir, {"socket.request.max.bytes": str(len(data) - 5)}) as rig:
         client = rig.client()
-        assert len(client.connection.get_buffer(-1)) >= len(data)  # It comes with one read.
+        assert len(client.connection.get_buffer(-1)) >= len(data)  # One read receives the frame.
         client.feed(data)
         assert client.transport.closed
         assert "frame_refused" in rig.events.names()

@@ -1,4 +1,4 @@
-"""The address that a client is told: the one by which it came, unless configuration or a container says otherwise."""
+"""The address in responses is the one that the client connected to, unless configuration or a container overrides it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
 GATEWAY = "172.17.0.1"
 TABLE = {
-    #                                        advertised, mapped, gateway, came by, from -> told
+    #                                        advertised, mapped, gateway, local address, client host -> address in responses
     "by loopback": ("", "", None, ("127.0.0.1", 9092), "127.0.0.1", ("127.0.0.1", 9092)),
     "by IPv6 loopback": ("", "", None, ("::1", 9092), "::1", ("::1", 9092)),
     "by an IPv4 address on an IPv6 socket": (
@@ -281,7 +281,7 @@ async def test_clients_outside_the_container_wait_until_the_mapped_address_is_se
             assert (messages.host, messages.port) == ("localhost", 49_153)
         assert rig.broker.router.interceptors == ()
 
-    async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:  # Its container has another port now.
+    async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:  # The container has a new port.
         client = rig.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))
         client.feed(frame(MetadataRequest([]), 12))
         assert client.answers() == []
@@ -319,6 +319,6 @@ def test_a_property_of_an_unknown_listener_has_no_effect() -> None:
     ],
 )
 def test_a_property_that_no_listener_reads_has_no_effect(given: dict[str, str], unused: list[str]) -> None:
-    """Kafka looks for names of listeners in small letters, and for certificates only on listeners with TLS but no SASL."""
+    """As in Kafka, listener names in properties are lower-case, and `ssl.client.auth` needs a listener with TLS and no SASL."""
     config = BrokerConfig({"listeners": "A://:1", MAP: "A:PLAINTEXT", **given})
     assert properties_of_no_listener(config, listeners_of(config)) == unused

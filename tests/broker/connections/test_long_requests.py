@@ -1,4 +1,4 @@
-"""A request that is about thousands of topics is worked off in slices, and nobody waits for all of it."""
+"""A request for thousands of topics is handled in slices, so that other clients do not wait for all of it."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ TOPIC = 2
 
 
 class Long(NamedTuple):
-    """A request that changes NAMES, and how many of them are changed."""
+    """A request that changes the topics NAMES, and a function that counts the topics changed so far."""
 
     version: int
     request: Message
     made_before: bool
     changed: Callable[[Rig], int]
     results: str
-    """The list in the response."""
+    """Name of the response's list of results."""
 
 
 def there(rig: Rig) -> int:
@@ -97,7 +97,7 @@ every = pytest.mark.parametrize("what", LONG)
 
 
 def begin(rig: Rig, what: str, is_prepared: bool = False) -> Client:
-    """Sends the request; what it needs is there, unless it was `is_prepared` before."""
+    """Send the request, after creating the topics that it needs, unless `is_prepared`."""
     if LONG[what].made_before and not is_prepared:
         for name in NAMES:
             rig.topic(name)
@@ -107,7 +107,7 @@ def begin(rig: Rig, what: str, is_prepared: bool = False) -> Client:
 
 
 async def finish(client: Client, version: int, key: int) -> Any:
-    """The response, after however many turns."""
+    """Return the response, after as many turns of the event loop as it needs."""
     for _ in range(COUNT):
         if answers := client.answers():
             assert len(answers) == 1
@@ -179,7 +179,7 @@ ELEMENTS = {
         0, lambda: DescribeTopicPartitionsRequest([TopicRequest(f"t-{n}") for n in range(MANY)], 2_000), "topics",
     ),
 }  # fmt: skip
-"""Version, request and list in the response of an API that can be asked about thousands of things."""
+"""Version, request and name of the response's list for APIs whose requests may name thousands of things."""
 
 
 @pytest.mark.parametrize("what", ELEMENTS)
@@ -195,7 +195,7 @@ async def test_a_request_with_thousands_of_elements_runs_in_slices(what: str) ->
 
 
 async def test_a_large_group_or_transaction_is_described_once_per_request(data_dir: Path) -> None:
-    """Each time, all its members or partitions were described: 30 kB asked for gigabytes."""
+    """If a repeated name were described in full each time, a request of 30 kB could cause a response of gigabytes."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         rig.topic("many", 101)
@@ -246,7 +246,7 @@ async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Pat
     async with running_rig(data_dir) as rig:
         client, other = begin(rig, what), begin(rig, what, is_prepared=True)
         before = LONG[what].changed(rig)
-        assert before <= 2 * PER_SLICE_MAX  # Each began at once.
+        assert before <= 2 * PER_SLICE_MAX  # One slice each.
         while client.connection.is_busy or other.connection.is_busy:
             await turn(1)
             done = LONG[what].changed(rig)
@@ -280,7 +280,7 @@ async def test_a_long_request_completes_after_its_client_disconnects(what: str, 
 async def test_a_restart_keeps_the_completed_part_of_an_interrupted_long_request(
     what: str, crash: bool, data_dir: Path
 ) -> None:
-    """Every topic is as before or as asked for, none half, and they were worked off in order."""
+    """Each topic is either unchanged or completely changed, and the changed topics are the first ones of the request."""
     async with running_rig(data_dir) as rig:
         client = begin(rig, what)
         await turn(2)
@@ -327,7 +327,7 @@ async def test_a_journal_failure_fails_the_remaining_elements_of_a_long_request(
 async def test_auto_creation_of_more_topics_than_one_request_may_create_creates_none(
     partitions: int, count: int, data_dir: Path
 ) -> None:
-    """As in Kafka, where each is unknown at first, and the controller refuses them all together."""
+    """As in Kafka: the first response reports every new topic as unknown, and the controller refuses the creation as a whole."""
     async with running_rig(data_dir, {"num.partitions": str(partitions)}) as rig:
         rig.topic("known")
         client = rig.client()
@@ -367,7 +367,7 @@ async def test_with_power_durability_each_slice_creates_one_topic(data_dir: Path
 async def test_a_long_response_is_encoded_in_slices_and_equals_the_unsliced_encoding(
     version: int, data_dir: Path
 ) -> None:
-    """Every element, whichever way its version writes how many there are."""
+    """Versions differ in how they encode the length of an array; each must have every element."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         names = [f"t{number}" for number in range(3 * ELEMENTS_AT_ONCE + 7)]

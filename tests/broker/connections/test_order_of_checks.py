@@ -1,6 +1,6 @@
-"""Of two things that are wrong with a request, Kafka tells one: which, and what was done before it was found.
+"""Which error Kafka reports for a request with two errors, and what it has done before it finds the error.
 
-All of it was found by random sequences that both brokers got (tests/conformance).
+These cases come from random sequences of requests that Kafka and Stuntbroker both got (tests/conformance).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ READ_COMMITTED = 1
 
 
 def put(client: Client, data: bytes, version: int, txn: str | None = "txn", name: str = TOPIC, acks: int = -1) -> Any:
-    """The response for the one partition."""
+    """Send a batch to partition 0; return the partition's part of the response."""
     answer = client.ask(produce(data, name, acks, txn), version)
     return answer.responses[0].partition_responses[0]
 
@@ -113,7 +113,7 @@ async def test_a_missing_transactional_id_is_reported_before_any_other_error(dat
 async def test_an_empty_transactional_id_is_refused_by_the_coordinator_and_not_as_missing(
     version: int, data_dir: Path
 ) -> None:
-    """Not the absence of one: only what the coordinator would be asked about is refused, and not for want of a right."""
+    """Only a batch that the coordinator has to verify is refused: with INVALID_REQUEST, not with an authorization error."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -140,7 +140,7 @@ async def test_a_transactional_batch_without_a_producer_id_is_appended_as_a_plai
 
 
 async def test_a_refused_first_batch_blocks_later_sequences_of_the_old_epoch(data_dir: Path) -> None:
-    """VerificationStateEntry: the epoch before goes on only where it was not overtaken in the sequence."""
+    """As in Kafka, the VerificationStateEntry keeps the refused sequence number; a later one of the old epoch is out of order."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -239,7 +239,7 @@ async def test_an_invalid_config_is_reported_before_an_unknown_topic(data_dir: P
 
 
 async def test_a_fetch_response_lists_unknown_topics_and_partitions_last(data_dir: Path) -> None:
-    """Topics that do not exist, then partitions; a topic is there twice when another comes between."""
+    """Unknown topics come before unknown partitions. A topic has two entries if another topic is between its partitions."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         known = rig.broker.topics.get(TOPIC)

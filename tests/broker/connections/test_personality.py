@@ -1,4 +1,4 @@
-"""A listener that shows itself as an older Kafka: what it tells, what it refuses, and what clients make of it."""
+"""A listener with the personality of an older Kafka release: the versions it advertises and refuses, with real clients."""
 
 from __future__ import annotations
 

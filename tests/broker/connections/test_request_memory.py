@@ -1,4 +1,4 @@
-"""The receive buffers of all connections together have a limit, and requests in part hold up nobody who needs little."""
+"""The receive buffers of all connections share a memory limit, and incomplete large requests do not block small ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROPERTIES = {"queued.max.request.bytes": str(LIMIT), "socket.request.max.bytes"
 
 
 def large_produce() -> bytes:
-    """A whole frame of 3 MiB."""
+    """Return a complete frame of 3 MiB."""
     data = batch(1, size=3 * MIB)
     return frame(
         ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]), 9
@@ -37,7 +37,7 @@ def held(rig: Rig) -> int:
 
 
 def half_sent(rig: Rig, count: int, size: int = 7 * MIB) -> list[Client]:
-    """Clients that declare a large frame, send a quarter of it, as far as they are read from, and fall silent."""
+    """Connect clients that declare a large frame and send only a quarter of it, or less if the broker stops reading."""
     clients = [rig.client() for _ in range(count)]
     for client in clients:
         client.feed(pack(">i", size) + bytes(size // 4), step=100_000)
@@ -68,13 +68,13 @@ async def test_a_request_that_waits_for_memory_continues_when_other_requests_rel
         for holder in holders:
             holder.disconnect()
         assert client.transport.reading
-        # What the client's socket held back comes now.
+        # Send the bytes that the client's socket held back.
         client.feed(request[sent:at])
         assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
 
 
 async def test_requests_that_share_the_memory_limit_are_all_answered_without_a_deadlock(data_dir: Path) -> None:
-    """They hold a part of the memory each: without one that may go beyond the limit, all would wait for one another."""
+    """Each request holds a part of the memory. One request may exceed the limit; otherwise all would wait for each other."""
     async with running_rig(data_dir, PROPERTIES) as rig:
         rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
         memory, request = rig.broker.request_memory, memoryview(large_produce())
@@ -148,7 +148,7 @@ async def test_the_metadata_of_members_has_one_limit_for_all_groups(data_dir: Pa
         assert join(GROUP, limit - 1) == 0
         assert join("other", 2) == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert join("other", 1) == 0
-        rig.pass_time(30_001)  # Both are gone with their sessions.
+        rig.pass_time(30_001)  # Both members time out.
         assert join("third", limit) == 0
 
 

@@ -1,4 +1,4 @@
-"""Interceptors stand before the handlers of one broker, for one API or for all, and go without a trace."""
+"""Interceptors run before the handlers of one broker, for one API or for all, and can be removed without a trace."""
 
 from __future__ import annotations
 

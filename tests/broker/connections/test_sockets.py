@@ -1,4 +1,4 @@
-"""Real sockets to a real process: what bad clients cost everybody else."""
+"""Misbehaving clients on real sockets do not harm the other clients of a real broker process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESET = struct.pack("ii", 1, 0)
 
 
 def memory(broker: Process) -> int:
-    """Bytes of the process that are in memory."""
+    """Return the resident memory of the broker process in bytes."""
     for line in Path(f"/proc/{broker.process.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
@@ -36,7 +36,7 @@ def produce(data: bytes) -> ProduceRequest:
 
 
 def work(peer: Peer) -> int:
-    """Produces two records; gives their offset."""
+    """Produce two records; return the offset of the first."""
     part = peer.ask(produce(batch()), 9).responses[0].partition_responses[0]
     assert part.error_code == 0
     offset: int = part.base_offset
@@ -69,7 +69,7 @@ def test_clients_that_never_read_block_no_other_client_and_use_bounded_memory() 
         for client in bad:
             client.socket.setblocking(False)
             left = memoryview(each * 200_000)
-            while left:  # Until the broker reads no more of it.
+            while left:  # Until the broker stops reading.
                 try:
                     left = left[client.socket.send(left) :]
                 except BlockingIOError:
@@ -119,13 +119,13 @@ def test_garbage_and_resets_from_many_clients_harm_no_other_client() -> None:
 
 
 def test_exhausted_file_descriptors_and_their_recovery_are_each_logged_once(tmp_path: Path) -> None:
-    """A new client is reset by then without anybody hearing of it; those that are there go on."""
-    nothing_to_tidy_up = str(tmp_path)  # Else a thread that removes what killed brokers left closes files meanwhile.
+    """While descriptors are exhausted, libuv resets new connections without reporting it; existing connections still work."""
+    nothing_to_tidy_up = str(tmp_path)  # Otherwise a clean-up thread would close files.
     with serving("--log-level", "info", TMPDIR=nothing_to_tidy_up) as broker, Peer(broker.address) as peer:
         work_before = peer.ask(ApiVersionsRequest(), 0).error_code
         pid, kind = broker.process.pid, resource.RLIMIT_NOFILE
         allowed = resource.prlimit(pid, kind)
-        # A thread of the start opens and closes files.
+        # Wait for the end of a start-up thread, which opens and closes files.
         until(lambda: len(os.listdir(f"/proc/{pid}/task")) == 1, "the end of what the start does beside the loop")
         open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
         first_free = min(set(range(len(open_now) + 1)) - open_now)

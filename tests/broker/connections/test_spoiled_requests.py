@@ -1,4 +1,4 @@
-"""How far one thing that is wrong with a request spoils the rest of it. Found by comparing with a running Kafka."""
+"""Whether one invalid part of a request fails its other parts too. The expectations come from a running Kafka."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def test_a_topic_named_several_times_has_one_entry_in_list_offsets_and_del
 async def test_a_duplicate_partition_is_answered_twice_when_it_is_added_and_once_otherwise(
     indexes: list[int], verify_only: bool, messages: list[tuple[int, int]], data_dir: Path
 ) -> None:
-    """When partitions are added, the one answer for all of them is told as often as it was asked for."""
+    """Adding partitions yields one result for all of them, which is repeated for every requested entry."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, 2)
         client = rig.client()

@@ -1,6 +1,6 @@
-"""What is acknowledged survives a crash at any call of the disk, and a second one while the broker starts again.
+"""Acknowledged data survives a crash before any call of the disk, and a second crash during the restart.
 
-`--durability process` survives the end of the process, `--durability power` a power cut too.
+With `--durability process` data survives the end of the process; with `--durability power` also a power cut.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.kit.transactions.crashing_world import KEPT_ID, PROPERTIES, Crash, Cr
 
 STEPS = 500
 PROBABILITY = 0.015
-"""That a call of the disk is one before which the broker crashes: about 30 crashes in each run."""
+"""Probability that the broker crashes before a call of the disk: about 30 crashes in each run."""
 START_CALLS = 30
-"""The second crash happens before one of the first calls of the next start."""
+"""The second crash happens before one of this many calls at the beginning of the restart."""
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -48,7 +48,7 @@ async def test_acknowledged_data_survives_a_crash_at_any_disk_call(
 
 
 async def wrong_after(crash: Crash, durability: str, random: Random | None) -> list[str]:
-    """Start a broker on what a crash has left, and check it; with `random`, also after a crash of this start."""
+    """Start a broker from the disk of a crash; return what is wrong with it. With `random`, also crash during this start."""
     wrong = []
     second: list[MemoryDisk] = []
     disk = crash.disk
@@ -64,7 +64,7 @@ async def wrong_after(crash: Crash, durability: str, random: Random | None) -> l
     try:
         wrong += await _wrong_in(disk, crash, durability)
     except StorageError as fault:
-        # Later sectors were written before earlier ones: the file cannot be told from a damaged one.
+        # The disk wrote later sectors before earlier ones, which looks like a damaged file.
         if durability == "process" or "valid records follow" not in str(fault):
             raise
         disk.release()

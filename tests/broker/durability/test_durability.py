@@ -1,6 +1,6 @@
-"""`--durability power`: an answer waits for the disk, in order, and a disk that refuses ends the broker.
+"""`--durability power`: responses wait for the sync and keep their order, and a failed sync stops the broker.
 
-The thread that syncs is a list here: nothing is on the disk until the test says so.
+The sync thread is replaced by a list, so that nothing is synced until the test says so.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ async def test_one_sync_serves_all_that_wait(data_dir: Path) -> None:
             client.feed(frame(produce(batch()), 9))
         disk.drain()
         assert [numbers(client) for client in clients] == [[7]] * 20
-        assert disk.syncs == 2  # The one that the first began, and one for all who came meanwhile.
+        assert disk.syncs == 2  # One for the first request, one for the others.
 
 
 async def test_a_duplicate_batch_waits_for_the_sync_of_the_original(data_dir: Path) -> None:
-    """A retry on another connection finds the batch there: its answer waits for the same sync."""
+    """A retry on another connection is recognised as a duplicate, and its response waits for the sync of the first batch."""
     disk = Disk()
     async with running_rig(data_dir, durability="power", executor=disk) as rig:
         rig.topic(TOPIC)
@@ -66,7 +66,7 @@ async def test_a_duplicate_batch_waits_for_the_sync_of_the_original(data_dir: Pa
         producer_id, epoch = owner_of(writer, disk)
         records = bytearray(batch(2, producer_id, epoch, 0))
         writer.feed(frame(produce(bytes(records), TXN), 12))
-        disk.sync()  # The transaction is on the disk, the batch is not.
+        disk.sync()  # The transaction is synced, the batch is not.
         assert numbers(writer) == []
         restarted.feed(frame(produce(bytes(records), TXN), 12))
         assert numbers(restarted) == []
@@ -115,7 +115,7 @@ async def test_a_large_request_that_waits_is_not_overwritten_by_the_next_request
         client = rig.client()
         owner = owner_of(client, disk)
         client.ask(HeartbeatRequest("g" * 32_000, 1, "m" * 32_000), 0)
-        assert len(client.connection.get_buffer(-1)) > 60_000  # Each of the next frames comes with one read.
+        assert len(client.connection.get_buffer(-1)) > 60_000  # One read per frame.
         data = batch(2, *owner, 0, size=10_000)
         client.feed(frame(produce(data, TXN), 12))
         client.feed(frame(ApiVersionsRequest(), 0, client_id=b"z" * 30_000, correlation=8))
@@ -158,7 +158,7 @@ async def test_a_journal_failure_of_a_request_in_the_mailbox_fails_no_other_requ
         first.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         third.feed(frame(AddPartitionsToTxnRequest([], "other", *other, topics), 3))
-        # Stands for producer ids that cannot be reserved: a log that refuses ends the broker.
+        # Simulates a failure to reserve producer ids. (A failed write to the log would stop the broker.)
         append = type(rig.broker.transactions).append
         refused: list[Any] = []
 
@@ -228,22 +228,22 @@ async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(
         if not more:
             second.feed(frame(produce(batch()), 9))
         assert messages == ["the disk refused a sync: [Errno 5] Input/output error"]
-        assert not disk.requests  # No later sync could tell that all is well.
+        assert not disk.requests  # A later sync would not prove anything.
         assert (numbers(first), numbers(second)) == ([], [])
         assert rig.events.names() == ["sync_failed"]
     assert not (data_dir / ".kafka_cleanshutdown").exists()
-    async with running_rig(data_dir) as rig:  # It starts again, as after a crash.
+    async with running_rig(data_dir) as rig:  # Recovers as after a crash.
         assert rig.log(TOPIC, 0).next_offset == 4
 
 
-# --- a write that fails: the same however durable writes are
+# --- failed writes: the same for both durabilities
 
 DURABILITIES = ("process", "power")
 NO_SPACE = "cannot write to {}: No space left on device"
 
 
 class FullDisk:
-    """No room in the partition logs of one topic, from now on."""
+    """From now on, writes to the partition logs of one topic fail for lack of space."""
 
     def __init__(self, disk: MemoryDisk, topic: str) -> None:
         self.topic = topic
@@ -258,7 +258,7 @@ class FullDisk:
 
 
 def write(client: Client, disk: Disk | None, request: Any, version: int) -> list[int]:
-    """The correlation ids of the answers, once the disk has rest."""
+    """Send a request and complete all syncs; return the correlation ids of the responses."""
     client.feed(frame(request, version))
     client.broker.turn.end()
     if disk is not None:
@@ -294,7 +294,7 @@ async def test_a_failed_write_stops_the_broker_and_no_later_request_is_answered(
 async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_and_is_repaired_at_the_next_start(
     durability: str, where: str
 ) -> None:
-    """Whether it was decided is in the log: the producer may ask again, and is never told that it was fenced."""
+    """The log shows after a restart whether the transaction was prepared. A retry of EndTxn then succeeds and is never fenced."""
     messages: list[str] = []
     disk, files = Disk() if durability == "power" else None, MemoryDisk()
     properties = {"transaction.state.log.num.partitions": "1"}
@@ -321,7 +321,7 @@ async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_an
 
 
 async def test_a_journal_whose_sync_fails_ends_the_broker_too() -> None:
-    """Unlike one that cannot be written: whether the line is on the disk is not known."""
+    """Unlike after a failed write, it is unknown whether the line is on the disk."""
     messages: list[str] = []
     disk, files = Disk(), MemoryDisk()
     async with running_rig(durability="power", executor=disk, disk=files) as rig:
@@ -360,14 +360,14 @@ async def test_responses_to_unwritten_appends_are_not_sent_when_a_read_finds_the
         writer, reader = rig.client(), rig.client()
         writer.feed(frame(produce(batch()), 9))
         files.capacity = files.used
-        reader.feed(frame(ApiVersionsRequest(), 0))  # It may look at files, so what was appended is written first.
+        reader.feed(frame(ApiVersionsRequest(), 0))  # Flushes appended batches first, as a request may read files.
         assert reader.transport.closed
         assert numbers(writer) == []
         assert [each.rsplit(": ", 1)[1] for each in messages] == [os.strerror(errno.ENOSPC)]
 
 
 async def test_a_complete_record_on_a_full_disk_stops_the_broker_with_one_log_event() -> None:
-    """It is written when the next transactions are looked through, if nothing else is before."""
+    """Without another write to its file, the Complete record is written by the next periodic check of transactions."""
     messages: list[str] = []
     files = MemoryDisk()
     async with running_rig(disk=files) as rig:
@@ -420,7 +420,7 @@ async def test_a_topic_deleted_while_its_produce_waits_for_a_sync_gets_no_record
 
 
 async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_answer() -> None:
-    """Too many open files close it; a new segment behind it must not let it be forgotten."""
+    """The file may be closed to limit open files, and a new segment may follow it; it must be synced nevertheless."""
     disk, files, synced = Disk(), MemoryDisk(), set()
 
     def note(call: str, path: str) -> None:

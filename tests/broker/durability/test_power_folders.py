@@ -1,6 +1,6 @@
-"""`--durability power`: what is acknowledged outlives a power cut whose disk has forgotten every folder that was not synced.
+"""`--durability power`: acknowledged data survives a power cut in which the disk loses all changes to folders not yet synced.
 
-After a cut a file holds what it held when it was last synced, and any part of what was written since; so does a folder with its
+After the cut, a file has its contents at the last sync and any part of later writes. The same holds for a folder and its
 names (memory_disk.py).
 """
 
@@ -30,11 +30,11 @@ PROPERTIES = {"transaction.state.log.num.partitions": "1"}
 TXN = "txn"
 SEGMENT_BYTES = 400
 SEEDS = 8
-"""Power cuts at one moment."""
+"""Number of simulated power cuts at one moment."""
 
 
 class Story:
-    """One client, answered after every sync that it needs; then the power goes."""
+    """A client whose requests are synced and answered one by one, and the simulated power cuts after them."""
 
     def __init__(self, rig: Rig, executor: Disk, disk: MemoryDisk) -> None:
         self.created, self.executor, self.disk = rig, executor, disk
@@ -54,12 +54,12 @@ class Story:
             assert numbers(self.client) == [7]
 
     async def read_back(self) -> list[tuple[int, int, int, int]]:
-        """What the next start finds after several power cuts at this moment."""
+        """Return the state after a restart, for each of several power cuts at this moment."""
         return [await read_back(self.disk.after_power_cut(Random(seed))) for seed in range(SEEDS)]
 
 
 async def read_back(disk: MemoryDisk) -> tuple[int, int, int, int]:
-    """(start, end, last stable offset, records) of the one partition, as the next start finds them."""
+    """Start a broker from the disk; return (start, end, last stable offset, records) of the partition."""
     async with running_rig(None, PROPERTIES, disk=disk) as rig:
         log = rig.broker.topics.log(TOPIC, 0)
         if log is None:
@@ -101,7 +101,7 @@ async def test_acknowledged_data_survives_a_power_cut() -> None:
 
 
 async def test_a_power_cut_during_a_sync_leaves_a_readable_log_with_all_acknowledged_records() -> None:
-    """Nobody was answered: the records may be there or not, but those before them are."""
+    """The records being synced are not acknowledged, so they may be lost; all earlier records must be there."""
     for seed in range(30):
         executor, disk = Disk(), MemoryDisk()
         async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
@@ -120,7 +120,7 @@ async def test_a_power_cut_during_a_sync_leaves_a_readable_log_with_all_acknowle
 
 
 async def test_compaction_removes_no_segment_before_its_replacement_is_synced() -> None:
-    """The power may go at any moment of it."""
+    """Simulate power cuts before each removal, rename and folder sync of the compaction."""
     executor, disk = Disk(), MemoryDisk()
     async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
         story = Story(rig, executor, disk)
@@ -149,7 +149,7 @@ async def test_compaction_removes_no_segment_before_its_replacement_is_synced() 
 
 
 def syncs_of(disk: MemoryDisk) -> list[str]:
-    """The paths that are synced from now on."""
+    """Return a list to which every path is added that is synced from now on."""
     paths: list[str] = []
 
     def note(call: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""`--durability power`: the power may go after any fdatasync; no transaction is then complete in one partition only."""
+"""`--durability power`: after a power cut following any fdatasync, no transaction is complete in only some partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_LOG = {"transaction.state.log.num.partitions": "1"}
 
 
 class PowerCuts:
-    """What is on the disk after every sync of a file, and nothing that is only written."""
+    """Copies of the disk after each file sync, without any data that was written but not synced."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.left: list[MemoryDisk] = []
@@ -32,7 +32,7 @@ class PowerCuts:
 
 
 class _NothingUnsynced(Random):
-    """Draws that leave nothing which was not synced."""
+    """Random values with which a power cut loses everything that was not synced."""
 
     def choice(self, sequence: Any) -> Any:
         return "lost"
@@ -48,7 +48,7 @@ NOTHING_UNSYNCED = _NothingUnsynced()
 
 
 async def test_complete_is_on_the_disk_after_every_marker() -> None:
-    """Also when somebody else writes to the same partition of the transaction log while Prepare is synced."""
+    """This holds even if another id writes to the same partition of the transaction log while the Prepare record is synced."""
     disk, files = Disk(), MemoryDisk()
     async with running_rig(None, ONE_LOG, durability="power", executor=disk, disk=files) as rig:
         rig.topic(TOPIC, 2)

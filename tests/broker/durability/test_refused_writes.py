@@ -1,4 +1,4 @@
-"""A write that the disk refuses: what is not written afterwards, what is, and what is said of it."""
+"""After a failed write: what the broker still writes and what not, and what it reports."""
 
 from __future__ import annotations
 

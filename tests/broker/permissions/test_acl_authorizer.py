@@ -152,7 +152,7 @@ NAMES = st.text("ab", min_size=1, max_size=3) | st.just("*")
 )
 def test_allows_some_is_true_if_any_topic_name_is_allowed(acls: list[Acl]) -> None:
     authorizer = authorizer_with(acls)
-    # Each name that an ACL has, and one that begins with it and that no other ACL is about.
+    # The name of each ACL, and a name with that prefix which no other ACL names.
     names = [name for each in acls for name in (each.resource_name, f"{each.resource_name}~")] + ["~"]
 
     expected = any(authorizer.allows(ALICE, WRITE, TOPIC, name) for name in names)

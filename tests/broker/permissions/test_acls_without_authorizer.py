@@ -1,4 +1,4 @@
-"""There is no authorizer; what it would deny to a two-phase client can be denied by a property."""
+"""Without an authorizer, ACL requests are refused, and a property can deny two-phase commit to transactional ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISABLED = ErrorCode.SECURITY_DISABLED
 ACL = (5, "t", 3, "User:x", "*", 15, 2)
 FILTER = (5, "t", 3, None, None, 15, 2)
 CODES_AT = (0, 2, 5, 6)
-"""Where in both is what may not be UNKNOWN: resource type, pattern type, operation, permission."""
+"""Indexes, in ACL and FILTER, of the fields that must not be UNKNOWN: resource type, pattern type, operation, permission."""
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ CODES_AT = (0, 2, 5, 6)
 async def test_two_phase_commit_is_refused_to_ids_that_are_denied_it(
     denied: str, transactional_id: str, code: ErrorCode, data_dir: Path
 ) -> None:
-    """KIP-939: the ACL operation TWO_PHASE_COMMIT on the transactional id."""
+    """The property stands in for ACLs of the operation TWO_PHASE_COMMIT on transactional ids (KIP-939)."""
     async with running_rig(data_dir, {"stuntbroker.deny.two.phase.commit": denied}) as rig:
         client = rig.client()
         assert init(client, transactional_id, two_phase=True, version=6).error_code == code

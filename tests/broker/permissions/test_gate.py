@@ -1,4 +1,4 @@
-"""Every request is checked when there is an authorizer, and none when there is not."""
+"""Every request is authorized if the broker has an authorizer, and none if it has not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_stored_acls_survive_a_restart_without_an_authorizer(tmp_path: Pat
 async def test_list_transactions_of_any_length_has_only_the_ids_that_the_client_may_describe(
     count: int, tmp_path: Path
 ) -> None:
-    """A long response is encoded in slices, and is filtered all the same."""
+    """This includes long responses, which are encoded in slices."""
     async with running_rig(tmp_path / "data", STANDARD) as rig:
         admin, alice = rig.client(), rig.client()
         alice.connection.principal = ALICE
@@ -114,7 +114,7 @@ async def test_a_topic_is_created_on_demand_only_for_a_client_that_may_create_it
 
 @pytest.mark.parametrize("name", ["", "1", "2", "+2"])
 async def test_a_client_without_permission_changes_the_configuration_of_no_broker(name: str, tmp_path: Path) -> None:
-    """Of several nodes, any may be asked for another."""
+    """The request goes to one node, and may name another node as the broker to change."""
     async with running_rig(tmp_path / "data", STANDARD | {"stuntbroker.nodes": "3"}) as rig:
         alice = rig.client()
         alice.connection.principal = ALICE

@@ -1,4 +1,4 @@
-"""Every permission is asked of the broker's authorizer, for the client's principal."""
+"""The broker's authorizer decides about two-phase commit, for the principal of the connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FakeClient:
 
 
 class OnlyAlice:
-    """Lets one user do everything, and keeps what it was asked."""
+    """An authorizer that allows everything to one user, and records its calls."""
 
     def __init__(self) -> None:
         self.requests: list[Question] = []

@@ -1,4 +1,4 @@
-"""Batches of a few bytes that stand for very much: what one request costs is counted, whatever is in it."""
+"""Small batches that decompress to very much data: the cost of a request is limited, whatever it contains."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ KINDS: Final[dict[str, dict[str, str]]] = {
     "stamped": {"message_timestamp_type": "LogAppendTime"},
 }
 UNREAD: Final = {
-    # What a compacted topic says to one such batch; other topics store what they cannot read. `...`: it is read.
+    # Error of a compacted topic for one such batch, or `...` if it reads the batch. Other topics store batches unread.
     "a MiB of headers": TOO_LARGE,
     "4 MiB of headers": TOO_LARGE,
     "40 MiB of headers": TOO_LARGE,
@@ -115,7 +115,7 @@ UNREAD: Final = {
 
 
 class Work:
-    """Steps walked and bytes opened since the last request."""
+    """Steps of walking records, and bytes decompressed, since the last request."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.steps = self.bytes = self.opened = 0
@@ -141,7 +141,7 @@ class Work:
         patched.setattr(compression, "measured", opened)
 
     def take(self) -> int:
-        """All of it in steps."""
+        """Return the total work in steps, and reset it."""
         actual = self.steps + self.opened * OPENING_STEPS + self.bytes // BYTES_PER_STEP
         self.steps = self.bytes = self.opened = 0
         return actual
@@ -156,7 +156,7 @@ def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
     for index in parts:
         log = client.broker.topics.log(topic, index)
         if log is not None:
-            log.begin()  # Else the files of many partitions are made in slices first, and the answer comes later.
+            log.begin()  # Otherwise the files would be created in slices.
     data = [PartitionProduceData(index, records) for index, records in parts.items()]
     request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
     return list(client.ask(request, 9).responses[0].partition_responses)
@@ -165,7 +165,7 @@ def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
 @pytest.mark.parametrize("what", UNREAD)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_produce_costs_more_than_its_read_budget(kind: str, what: str, work: Work, data_dir: Path) -> None:
-    """Alone, and as often as there are partitions; a bystander goes on with its work after each."""
+    """Each batch is sent alone, and then to all partitions in one request; another client still works after each request."""
     async with running_rig(data_dir, {"message.max.bytes": str(16 * MIB)}) as rig:
         rig.topic("t", PARTITIONS, **KINDS[kind])
         bystander, client = Bystander(rig), rig.client()
@@ -201,7 +201,7 @@ async def test_a_bomb_on_an_ordinary_topic_is_opened_to_a_megabyte_or_not_at_all
 
 
 async def test_a_batch_beyond_the_read_budget_of_its_request_is_accepted_on_a_retry(data_dir: Path) -> None:
-    """A compacted topic reads every record, in as many requests as that takes."""
+    """A compacted topic must read every record, so the batches beyond the budget succeed in later requests."""
     async with running_rig(data_dir) as rig:
         rig.topic("t", 30, cleanup_policy="compact")
         client = rig.client()
@@ -217,7 +217,7 @@ async def test_a_batch_beyond_the_read_budget_of_its_request_is_accepted_on_a_re
 
 
 async def test_every_record_without_a_key_is_detected_in_a_batch_of_any_size(data_dir: Path) -> None:
-    """And blamed, up to a thousand of them."""
+    """The response lists these records, up to FAULTS_MAX of them."""
     async with running_rig(data_dir) as rig:
         rig.topic("t", cleanup_policy="compact")
         client = rig.client()
@@ -232,7 +232,7 @@ async def test_every_record_without_a_key_is_detected_in_a_batch_of_any_size(dat
 
 
 async def test_a_batch_of_one_megabyte_is_within_the_read_budget(data_dir: Path) -> None:
-    """A megabyte, compressed or not, in 100,000 records: a request may have as much."""
+    """One request may contain 100,000 records in a megabyte, whether it is compressed or not."""
     for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
         payload = tiny_records(100_000)
         batch = wrapped(compress(codec, payload) if codec else payload, 100_000, codec)
@@ -262,7 +262,7 @@ def test_a_read_budget_is_exceeded_when_its_steps_are_used_up(codec: int) -> Non
 async def test_list_offsets_by_time_stays_within_its_read_budget(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not read answers as a batch: at its first offset, which is early enough."""
+    """For a batch that it does not read, ListOffsets returns the batch's first offset, which is never too late."""
     seen = 0
 
     def counted(*args: Any) -> Iterator[Any]:
@@ -280,7 +280,7 @@ async def test_list_offsets_by_time_stays_within_its_read_budget(
         count = 100_000
         payload = compress(ZSTD, tiny_records(count))
         bomb = bytearray(wrapped(payload, count, ZSTD))
-        HEADER.pack_into(bomb, 0, *read_header(bomb)._replace(max_timestamp=START_MS + 5))  # No record is so late.
+        HEADER.pack_into(bomb, 0, *read_header(bomb)._replace(max_timestamp=START_MS + 5))  # Later than all records.
         seal(bomb)
         assert {each.error_code for each in produce(client, "t", dict.fromkeys(range(PARTITIONS), bytes(bomb)))} == {OK}
         for topic_time, expected in ((START_MS, 0), (START_MS + 1, 0)):

@@ -1,6 +1,6 @@
-"""The first batch that a transaction sends to a partition, when the log does not take it (Kafka: VerificationStateEntry).
+"""The first batch of a transaction in a partition, if it is a duplicate or is rejected (Kafka: VerificationStateEntry).
 
-Until a batch of the transaction is appended there, no later sequence number may come before the first one (KIP-890).
+Until a batch of the transaction is appended to the partition, a later sequence number is out of order (KIP-890).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERIFICATION = "transaction.partition.verification.enable"
 def produce(
     client: Client, owner: Pair, sequence: int, version: int, acks: int = -1, attributes: int = TRANSACTIONAL
 ) -> int:
-    """Sends one record and returns the error code."""
+    """Send one record; return the error code."""
     data = bytes(
         build_batch(
             [(b"k", b"v")],
@@ -50,7 +50,7 @@ def produce(
 async def test_a_duplicate_as_first_batch_holds_back_later_sequence_numbers(
     version: int, acks: int, data_dir: Path
 ) -> None:
-    """The duplicate is answered as written, but no record of the transaction is in the log yet."""
+    """The duplicate gets a successful response, but the log has no record of the transaction yet."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -66,7 +66,7 @@ async def test_a_duplicate_as_first_batch_holds_back_later_sequence_numbers(
 async def test_an_end_txn_without_epoch_bump_resolves_first_batches_of_old_produce_versions_only(
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
-    """EndTxn before v5 leaves the epoch as it is, so the marker might belong to the transaction before."""
+    """EndTxn before v5 does not bump the epoch, so the marker might belong to the previous transaction."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -88,7 +88,7 @@ async def test_a_produce_that_is_not_verified_leaves_the_lowest_sequence_number_
         owner = pair(init(client, TXN))
         assert produce(client, owner, 2, version=12) == OUT_OF_ORDER
         assert produce(client, owner, 0, version=11, attributes=0) == OK
-        assert produce(client, owner, 0, version=11) == OK  # A duplicate: nothing is appended.
+        assert produce(client, owner, 0, version=11) == OK  # A duplicate, not appended.
 
         assert produce(client, owner, 1, version=12) == code
 

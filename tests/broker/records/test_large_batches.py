@@ -1,4 +1,4 @@
-"""A batch above LARGE_BATCH_SIZE is checked and written in pieces, and the log holds it as if it had been written at once."""
+"""A batch above LARGE_BATCH_SIZE is checked and written in pieces, with the same result in the log as in one write."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def request(data: bytes | bytearray, transactional_id: str | None = None, partit
 
 
 async def finish(client: Client, request: ProduceRequest, version: int = 12) -> tuple[Any, int]:
-    """The answer for the one partition, and how many turns of the loop it took."""
+    """Send the request; return the partition's part of the response, and the number of turns of the event loop."""
     client.feed(frame(request, version))
     turns = 0
     while client.connection.is_busy:
@@ -59,7 +59,7 @@ async def finish(client: Client, request: ProduceRequest, version: int = 12) -> 
 
 
 def values(rig: Rig) -> list[bytes | None]:
-    """The size of a value would do, but the bytes must be right too."""
+    """Return the values of all records in the log."""
     return [
         record.value
         for header, batch in rig.log(TOPIC, 0).batches()
@@ -74,7 +74,7 @@ def left_over(rig: Rig) -> list[str]:
 
 
 def refusing(call: str) -> OnCall:
-    """Refuse one call for every file of a large batch."""
+    """Return a disk hook that fails the given call for every file of a large batch."""
     return lambda name, path: errno.EMFILE if name == call and path.endswith(LARGE_BATCH_SUFFIX) else None
 
 

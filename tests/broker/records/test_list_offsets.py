@@ -12,7 +12,7 @@ from tests.kit.logs import log_config
 
 
 def batch_of_times(*times: int) -> bytearray:
-    """One record for each time, with the key and value null."""
+    """Return a batch with one record for each timestamp; keys and values are null."""
     out = build_batch([(None, None)], times[0])[:HEADER_SIZE]
     for number, time in enumerate(times):
         body = bytearray(b"\x00")
@@ -30,7 +30,7 @@ def batch_of_times(*times: int) -> bytearray:
 
 
 def test_a_batch_whose_matching_record_is_below_the_log_start_does_not_hide_later_batches(tmp_path: Path) -> None:
-    """Its second record keeps it in the log, its first one is not to be read any more: the next batch has the answer."""
+    """The first record of the batch has been deleted, so a timestamp that only this record matches is found in the next batch."""
     folder = tmp_path / "t-0"
     folder.mkdir()
     log = PartitionLog("t", 0, str(folder), log_config(), lambda _: None)

@@ -1,4 +1,4 @@
-"""A Fetch of very many partitions is read in slices, between which its partitions grow and its client may disconnect."""
+"""A Fetch of very many partitions is read in slices; between them, partitions may grow and the client may disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT = 3 * PARTITIONS_AT_ONCE
 TOPIC = "many"
 MAX_WAIT_MS = 500
 TURNS_MAX = 20
-"""Turns of the event loop in which everything is read several times."""
+"""Turns of the event loop that are enough to read everything several times."""
 
 
 def feed_fetch(client: Client, min_bytes: int) -> None:

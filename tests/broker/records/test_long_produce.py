@@ -1,4 +1,4 @@
-"""A Produce request to very many partitions: others have their turn meanwhile, and the answer is the one of a short request."""
+"""A Produce request to very many partitions does not delay other clients, and gets the same response as short requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXECUTORS = {"process": None, "power": SyncedAtOnce()}
 
 
 def request(owner: tuple[int, int] | None, acks: int = -1, sequence: int = 0) -> ProduceRequest:
-    """One record for each partition of one topic, one that does not exist, and some of another topic."""
+    """Return a request with a record for each partition of TOPIC, for one unknown partition, and for partitions of OTHER."""
     producer: dict[str, Any] = {}
     if owner is not None:
         producer = {
@@ -45,7 +45,7 @@ def request(owner: tuple[int, int] | None, acks: int = -1, sequence: int = 0) ->
 
 
 async def finish(rig: Rig, client: Client, request: ProduceRequest, version: int) -> tuple[Any, int]:
-    """The response, and how often others had their turn."""
+    """Send the request; return the response, and the number of turns of the event loop before it."""
     client.feed(frame(request, version))
     turns = 0
     while client.connection.is_busy:

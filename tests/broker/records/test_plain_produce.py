@@ -1,6 +1,6 @@
-"""Produce in a transaction has a way of its own: it answers, appends and remembers what the general one does.
+"""The fast path of a transactional Produce has the same responses, log and producer state as the general handler.
 
-Two brokers get the same random requests, one of them without that way.
+Two brokers get the same random requests; one of them has no fast path.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TXNS = ("a", "b", "c")
 
 @dataclass
 class Owner:
-    """What a client knows of its id, and what it writes next in each partition."""
+    """A client's producer id and epoch, and its next sequence number in each partition."""
 
     producer_id: int
     epoch: int
@@ -45,7 +45,7 @@ class Owner:
 
 
 class Twin:
-    """One of the two brokers; every id has a connection of its own, so that a request may wait."""
+    """One of the two brokers. Every transactional id has its own connection, so that a waiting request blocks no other id."""
 
     def __init__(self, rig: Rig, disk: Disk | None) -> None:
         self.rig = rig
@@ -62,7 +62,7 @@ class Twin:
         return self.clients[txn].answers()
 
     def books(self) -> Any:
-        """What is in the logs, and what they remember."""
+        """Return the contents of the logs, and the state of their producers."""
         self.rig.broker.turn.end()
         actual = []
         for name in TOPICS:
@@ -77,14 +77,14 @@ class Twin:
 
 
 def init(txn: str, keep: bool = False) -> InitProducerIdRequest:
-    """Transactions of the first id time out, those of the last are in two phases, taken over as they are, and then sealed."""
+    """Return the InitProducerId request of an id: the first id gets a short time-out, the last one uses two-phase commit."""
     two_phase = txn == TXNS[-1]
     timeout_ms = 60_000 if txn == TXNS[0] else 900_000
     return InitProducerIdRequest(txn, timeout_ms, enable_2pc=two_phase, keep_prepared_txn=two_phase and keep)
 
 
 def some_batch(random: Random, owner: Owner, where: tuple[str, int], now_ms: int) -> bytes:
-    """Mostly the next one of its owner."""
+    """Return a batch: usually the owner's next one, sometimes with a wrong field, a wrong sequence number or a flipped bit."""
     sequence = owner.sequences.get(where, 0)
     count = random.choice((1, 2, 3, 20))
     owner.sequences[where] = sequence + count
@@ -175,7 +175,7 @@ async def test_the_fast_path_of_produce_gives_the_same_result_as_the_general_pat
         sent: dict[str, tuple[Message, int]] = {}
         for _ in range(STEPS):
             txn = random.choice(TXNS)
-            if twins[0].clients[txn].transport.closed:  # As it may be told that nothing is to be acknowledged.
+            if twins[0].clients[txn].transport.closed:  # An error with acks=0.
                 for twin in twins:
                     assert twin.clients[txn].transport.closed
                     twin.clients[txn] = twin.rig.client()
@@ -208,7 +208,7 @@ async def test_the_fast_path_of_produce_gives_the_same_result_as_the_general_pat
 async def test_a_duplicate_first_batch_is_unresolved_when_another_batch_of_its_request_is_refused(
     tmp_path: Path,
 ) -> None:
-    """Nothing of this transaction is in the log of the first partition, though its batch was answered as written."""
+    """The duplicate gets a successful response, but the first partition's log has no record of this transaction."""
     async with running_rig(tmp_path) as rig:
         twin = Twin(rig, None)
         twin.send("b", init("b"), 4)

@@ -1,4 +1,4 @@
-"""What Produce acknowledges, what Fetch waits for, and what corrupt batches get."""
+"""Acknowledgements of Produce, waiting Fetch requests, and the errors for corrupt batches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def error_of(client: Client, data: bytes | None, version: int = 9) -> ErrorCode:
 
 
 def first(answers: list[bytes]) -> Any:
-    """The one partition of the one answer."""
+    """Return the first partition of the only response."""
     (answer,) = answers
     return decode(answer, 1, 12).responses[0].partitions[0]
 
@@ -105,7 +105,7 @@ async def test_a_corrupt_batch_gets_the_error_of_kafka_and_the_next_batch_is_acc
 async def test_a_batch_marked_log_append_time_is_refused_if_the_topic_sets_it_or_it_has_no_timestamp(
     stamps: str, data_dir: Path
 ) -> None:
-    """Where the log sets it, each record is blamed for that; elsewhere only without any timestamp."""
+    """A topic with LogAppendTime reports every record of such a batch; other topics do so only if it has no timestamp."""
     said, none = changed(GOOD, 21, b"\0\x08"), changed(changed(GOOD, 21, b"\0\x08"), 27, b"\xff" * 16)
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, message_timestamp_type=stamps)
@@ -128,7 +128,7 @@ async def test_a_batch_that_is_not_compressed_with_its_declared_codec_is_refused
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, data_dir: Path) -> None:
-    """200 MB of zeros in one record, in some kilobytes of batch (snappy: ten megabytes of them)."""
+    """A batch of a few kilobytes (snappy: ten megabytes) has one record with 200 MB of zeros."""
     from stuntbroker.protocol.batches.compression import compress
 
     payload = bytes(200_000_000)
@@ -209,7 +209,7 @@ async def test_a_fetch_is_answered_when_a_record_comes(data_dir: Path) -> None:
 
 
 def phases_in(data: bytes) -> list[str]:
-    """The phase in each record of the transaction log."""
+    """Return the phase in each of these records of the transaction log."""
     phases, at = [], 0
     while at < len(data):
         size = read_header(data, at).size
@@ -245,9 +245,9 @@ async def test_a_waiting_fetch_of_the_transaction_log_returns_each_state_change(
         wait_for(1)
         assert not write(writer, "id", owner, "value")
         assert await more() == ["ONGOING"]
-        wait_for(200)  # More than one record.
+        wait_for(200)  # Larger than one record.
         writer.feed(frame(EndTxnRequest("id", *owner, True), 5))
-        for _ in range(4):  # With slices, the markers and what follows them belong to later turns.
+        for _ in range(4):  # Later turns write the markers.
             await turn()
         assert await more() == ["PREPARE_COMMIT", "COMPLETE_COMMIT"]
 
@@ -266,7 +266,7 @@ async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
 
 
 async def test_a_fetch_that_reaches_the_end_of_a_closed_segment_does_not_wait_for_min_bytes(data_dir: Path) -> None:
-    """As in Kafka: what is behind in a later segment can be had by the next fetch, so nothing is waited for."""
+    """As in Kafka, the next fetch can read the following segment, so this fetch need not wait for more bytes."""
     large = build_batch([(b"k", bytes(700_000))], START_MS)
     limit = {"min_bytes": 4 << 20, "max_bytes": 8 << 20}
     async with running_rig(data_dir) as rig:
@@ -352,7 +352,7 @@ async def test_a_topic_that_was_fetched_by_its_id_before_it_was_deleted_is_an_un
 async def test_an_unknown_partition_does_not_end_the_wait_for_others_and_is_answered_at_once_alone(
     wanted: tuple[str, int], data_dir: Path
 ) -> None:
-    """As in Kafka: otherwise a consumer of a deleted topic would fetch without a pause."""
+    """As in Kafka. Otherwise a consumer of a deleted topic and others would fetch in a busy loop."""
     name, index = wanted
     known = FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
     unknown = FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000_000)])
@@ -381,7 +381,7 @@ async def test_a_fetch_waits_for_no_more_than_its_max_bytes(data_dir: Path) -> N
 
 
 async def test_a_waiting_fetch_returns_the_records_of_a_recreated_topic(data_dir: Path) -> None:
-    """Deleted and made again within one turn: the request never sees the gap."""
+    """The topic is deleted and recreated within one turn, so the waiting request does not notice."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         reader, other = rig.client(), rig.client()
@@ -447,7 +447,7 @@ async def test_the_oldest_fetch_session_is_evicted_at_the_limit(data_dir: Path) 
 
 
 def read_of_log(client: Client, way: str) -> int:
-    """How many records partition 0 of the transaction log has, by one of the requests that tell."""
+    """Return the number of records in partition 0 of the transaction log, read with the request given by `way`."""
     if way == "fetch":
         wanted = FetchTopic(TXN_STATE, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
         records = client.ask(fetch(max_wait_ms=0, topics=[wanted]), 12).responses[0].partitions[0].records
@@ -470,7 +470,7 @@ def batches_in(records: bytes) -> Iterator[BatchHeader]:
 async def test_a_read_of_the_transaction_log_returns_the_complete_record_once_the_commit_is_answered(
     data_dir: Path, way: str
 ) -> None:
-    """Though it is written to the file with the next one only."""
+    """This holds although the Complete record is written to the file only with the next record."""
     async with running_rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -490,11 +490,11 @@ async def test_a_read_of_the_transaction_log_returns_the_complete_record_once_th
         assert read_of_log(client, way) == len(["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"])
 
 
-# --- markers that do not belong there
+# --- markers in internal logs
 
 
 async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_starting(data_dir: Path) -> None:
-    """A client may write one with WriteTxnMarkers, or by adding the log's partition to a transaction."""
+    """Clients can cause such a marker with WriteTxnMarkers, or by adding the log's partitions to a transaction."""
     log = TXN_STATE
     async with running_rig(data_dir) as rig:
         client = rig.client()

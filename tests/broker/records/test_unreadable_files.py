@@ -1,4 +1,4 @@
-"""A disk that fails while records are read: who asked is answered, and the broker goes on."""
+"""After a disk error while records are read, the request gets an error or its connection is closed; the broker keeps running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SASL on a listener: who gets in, what a client may ask before, when a session ends. tests/conformance compares with Kafka."""
+"""SASL: authentication, the requests allowed before it, and the end of sessions. tests/conformance compares with Kafka."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_no_request_is_served_before_the_client_is_authenticated(before: s
 
 
 async def test_the_request_size_is_limited_until_the_client_is_authenticated() -> None:
-    """Not even the start of a larger one is kept: thousands of strangers would fill the memory."""
+    """No part of a larger request is buffered, as thousands of unauthenticated clients could fill the memory."""
     large = pack(">i", 524_289) + bytes(1_000)
     async with running_rig(properties=PROPERTIES) as rig:
         stranger = rig.client(SASL)
@@ -137,7 +137,7 @@ async def test_a_client_may_repeat_api_versions_only_after_an_unsupported_versio
 
 
 def bearer(claims: bytes, after: bytes = b"", before: bytes = b"") -> bytes:
-    """An OAUTHBEARER message with an unsecured token; `before` and `after` it are other pairs."""
+    """Return an OAUTHBEARER message with an unsecured token; `before` and `after` are inserted around the token."""
     header, encoded = (urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg": "none"}', claims))
     return b"n,,\x01" + before + b"auth=Bearer " + header + b"." + encoded + b"." + after + b"\x01\x01"
 
@@ -197,7 +197,7 @@ async def test_a_token_is_accepted_as_kafka_accepts_it(what: str) -> None:
 async def test_clocks_may_differ_as_much_as_the_listener_allows(
     issued_in_ms: int, ends_in_ms: int, is_valid: bool
 ) -> None:
-    """A token that ends before it was issued is invalid all the same."""
+    """A token that expires before its issue time is invalid in any case."""
     properties = {
         **PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER",
         "listener.name.sasl.oauthbearer.sasl.jaas.config":
@@ -363,7 +363,7 @@ async def test_a_bare_token_of_another_mechanism_closes_the_connection() -> None
 
 async def test_a_client_authenticates_again_while_a_test_has_paused_the_clock() -> None:
     class PausedClock(Clock):
-        """Stands still, while clients wait."""
+        """The clock of the broker stands still, while the time that clients wait goes on."""
 
         waited_ms = 0
 
@@ -446,7 +446,7 @@ async def test_a_secret_of_a_listener_that_was_set_later_is_never_described(name
 
 
 async def test_an_unauthenticated_token_is_parsed_in_linear_time() -> None:
-    """A regular expression took minutes for half a megabyte, and the broker answered nobody meanwhile."""
+    """A regular expression once took minutes for half a megabyte, and blocked all other clients."""
     async with running_rig(properties={**PROPERTIES, "sasl.enabled.mechanisms": "OAUTHBEARER"}) as rig:
         client = rig.client(SASL)
         shake_hands(client, "OAUTHBEARER")

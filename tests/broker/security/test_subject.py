@@ -1,4 +1,4 @@
-"""What clients with a certificate are called: as Java writes the subject, and by `ssl.principal.mapping.rules`."""
+"""Principals of clients with a certificate: the subject as Java writes it, mapped by `ssl.principal.mapping.rules`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CN = NameOID.COMMON_NAME
 
 
 def certificate(*parts: dict[Oid, str]) -> bytes:
-    """A certificate (DER) whose subject has these parts, the first one first."""
+    """Return a certificate (DER) whose subject has these parts, in this order."""
     subject = x509.Name(
         [x509.RelativeDistinguishedName([x509.NameAttribute(*pair) for pair in part.items()]) for part in parts]
     )
@@ -81,11 +81,11 @@ def test_a_subject_is_written_as_java_writes_it(what: str) -> None:
     ],
 )
 def test_every_kind_of_text_is_read_as_utf_8(kind: _ASN1Type, value: bytes, shown: str) -> None:
-    """As Java does, whatever the encoding of the kind is."""
+    """Java decodes every string type as UTF-8, even types with another encoding."""
     marker = b"x" * len(value)
     encoded = certificate({CN: marker.decode()})
     before, after = bytes([0x0C, len(value)]) + marker, bytes([kind.value, len(value)]) + value
-    assert encoded.count(before) == 2  # It is its own issuer.
+    assert encoded.count(before) == 2  # In the subject and the issuer.
 
     assert subject_of(encoded.replace(before, after)) == f"CN={shown}"
 
@@ -110,7 +110,7 @@ MAPPED = {
     "RULE:^C(.)=(.)(.)(.)(.)(.),(.)(.)=(.)(.)(.),.*$/$10.$11.$12/": "e.v.N2",
     "RULE:^CN=(.*?),.*$/$12/": "Alice2",
     ",,DEFAULT": SUBJECT,
-    "RULE:.*/x/": "xx",  # As in Java, which also replaces the empty end.
+    "RULE:.*/x/": "xx",  # Java also replaces the empty match at the end.
 }
 
 

@@ -29,7 +29,7 @@ from tests.kit.valid_requests import TOPIC
 async def secured_rig(
     folder: Path, client_auth: str = "none", more: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[tuple[Rig, trustme.CA]]:
-    """Run a broker whose only listener has TLS; give it and the authority of its certificate."""
+    """Run a broker whose only listener has TLS; yield its rig and the CA of its certificate."""
     authority = write_keystores(folder)
     properties = {
         "listeners": "SSL://127.0.0.1:0",
@@ -55,7 +55,7 @@ async def principals_while_served(rig: Rig, context: ssl.SSLContext | None) -> l
         await reader.readexactly(size)
         return [each.principal.name for each in rig.broker.connections]
     except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-        return []  # The broker has closed it, in one of the ways in which that is seen.
+        return []  # The broker has closed the connection.
     finally:
         writer.close()
 
@@ -130,7 +130,7 @@ async def test_a_listener_with_sasl_asks_for_certificates_only_if_its_own_proper
 
 @pytest.mark.parametrize("trusts", ["intermediate", "leaf"])
 async def test_whatever_a_truststore_has_is_trusted_by_broker_and_client(trusts: str, tmp_path: Path) -> None:
-    """An authority that another one has signed, or the certificate itself: both are usual in Java."""
+    """The truststore has an intermediate CA, or the certificate itself; both are usual in Java."""
     authority = trustme.CA().create_child_ca()
     certificate = authority.issue_cert("localhost", common_name="alice")
     anchor = authority.cert_pem if trusts == "intermediate" else certificate.cert_chain_pems[0]
@@ -153,7 +153,7 @@ async def test_whatever_a_truststore_has_is_trusted_by_broker_and_client(trusts:
 
 
 class Reader:
-    """A client that asks for all records, and then for the versions, before it reads any response."""
+    """A client that sends Fetch, for all records, and ApiVersions before it reads any response."""
 
     def __init__(self, rig: Rig) -> None:
         self.log = rig.log(TOPIC, 0)
@@ -162,7 +162,7 @@ class Reader:
 
     @asynccontextmanager
     async def asking(self, rig: Rig, authority: trustme.CA) -> AsyncIterator[Any]:
-        """Give the broker's connection when it waits for this client."""
+        """Send the requests; yield the broker's connection once it has paused because this client does not read."""
         wanted = [FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 26)])]
         _, port = rig.broker.listeners[0].addresses[0]
         self._reader, writer = await asyncio.open_connection(
@@ -190,7 +190,7 @@ class Reader:
 
 
 async def test_a_large_response_is_encrypted_only_as_fast_as_its_client_reads(tmp_path: Path) -> None:
-    """Encrypted bytes take memory: a client that does not read must not fill it. The next response keeps its place."""
+    """A client that does not read must not fill the memory with encrypted bytes. The responses keep their order."""
     async with secured_rig(tmp_path) as (rig, authority):
         rig.topic(TOPIC)
         reader = Reader(rig)

@@ -1,4 +1,4 @@
-"""The machine's clock is set, by an hour or a minute: what lasts lasts as long as before, what is stored goes by the new time."""
+"""After a step of the system clock, waits last as long as before, and stored timestamps are compared with the new time."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_clock_step_does_not_change_the_idle_time_out_of_a_connection(st
 
 
 async def test_a_transaction_times_out_by_the_machines_clock_as_in_kafka(data_dir: Path) -> None:
-    """It began at a time that is stored, and told by DescribeTransactions."""
+    """The start time of a transaction is stored, and DescribeTransactions returns it."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -104,7 +104,7 @@ async def test_a_transactional_id_created_after_a_clock_correction_expires_by_th
         client = rig.client()
         rig.clock.step(100 * AGE_MS)
         init(client, "of-the-future")
-        rig.pass_time(AGE_MS // 2)  # Now it is known that none expires before long.
+        rig.pass_time(AGE_MS // 2)  # The broker now expects no expiry soon.
         rig.clock.step(-100 * AGE_MS)
         init(client, "of-today")
         rig.pass_time(AGE_MS + 1_000)

@@ -1,7 +1,7 @@
-"""Whatever becomes of a file of a data folder: the broker starts with the right data, or says one clear line and touches nothing.
+"""With any damaged file, the broker starts with the right data, or refuses with one clear line and changes no file.
 
-Bits flipped, cut short, emptied, overwritten, replaced by a folder, removed where that is no loss. Records themselves have a CRC
-that readers check; a log that lost bytes may lose records, and says so.
+Files have flipped bits, are truncated, emptied, overwritten, replaced by a folder or, if nothing is lost, removed. A CRC protects
+records, and readers check it. A truncated log may lose records, which the broker logs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FEW = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partition
 SEEDS = range(25)
 TRIES = 8
 CANNOT_TELL = {"log_truncated", "stray_partition_renamed"}
-"""Events with which the broker says that something is not as it was."""
+"""Events that report lost or unexpected data."""
 
 
 def produce(client: Client, number: int, owner: Any = None, sequence: int = 0) -> None:
-    """About 5 KB, so that every batch has an index entry, ten minutes later than the one before."""
+    """Produce a batch of about 5 KB, so that it has an index entry; its timestamp is ten minutes after the previous one."""
     producer = (-1, -1, -1) if owner is None else (owner.producer_id, owner.producer_epoch, sequence)
     data = batch(2, *producer, size=2_500, timestamp=START_MS + number * 600_000)
     wanted = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
@@ -48,9 +48,9 @@ def produce(client: Client, number: int, owner: Any = None, sequence: int = 0) -
 
 
 async def fill(folder: Path) -> None:
-    """Several segments with indexes, commits and aborts, an open transaction, offsets of a group, a deleted beginning.
+    """Create segments with indexes, commits and aborts, an open transaction, offsets of a group, and deleted first records.
 
-    Left as by kill -9.
+    The folder is left as after kill -9.
     """
     async with running_rig(folder, FEW) as rig:
         client = rig.client()
@@ -74,7 +74,7 @@ async def fill(folder: Path) -> None:
 
 
 def seen(rig: Rig) -> dict[str, Any]:
-    """What clients can see: records, aborted transactions, what is open, committed offsets."""
+    """Return what clients can see: records, aborted and open transactions, and committed offsets."""
     actual: dict[str, Any] = {"topics": sorted((t.name, t.id, len(t.partitions), t.configs) for t in rig.broker.topics)}
     for topic in (TOPIC, "__transaction_state", "__consumer_offsets"):
         if rig.broker.topics.get(topic) is None:
@@ -129,7 +129,7 @@ DAMAGES: list[Callable[[Path, random.Random], None]] = [flip, flip, flip, cut, e
 
 
 def is_detected(path: Path, damage: Callable[..., None]) -> bool:
-    """Whether this damage can be told from a change that somebody made; the others need only start or be refused."""
+    """Return whether the broker can tell this damage from a valid change. With other damage, it need only start or refuse."""
     if path.suffix == ".log":
         return False
     if path.name == START_OFFSETS:
@@ -146,7 +146,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 
 @pytest.fixture
 async def whole(folders: dict[bool, Path], request: pytest.FixtureRequest) -> dict[bool, dict[str, Any]]:
-    """What is seen of a folder that nobody damaged."""
+    """Return what clients see of the undamaged folders."""
     actual = {}
     if not folders[False].exists():
         await fill(folders[False])
@@ -271,7 +271,7 @@ def batch_starts(data: bytes) -> list[int]:
 async def test_every_flipped_byte_with_valid_batches_behind_it_refuses_the_start_after_kill(
     partition: str, folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
-    """Also those in front of the CRC: base offset, length, leader epoch and magic number."""
+    """This includes the bytes before the CRC: base offset, length, leader epoch and magic number."""
     folder = tmp_path / "data"
     shutil.copytree(folders[False], folder)
     logs = sorted((folder / partition).glob("*.log"), reverse=True)
@@ -307,12 +307,12 @@ async def test_an_incomplete_last_batch_is_truncated_after_a_crash_and_earlier_b
 async def test_an_incomplete_last_batch_refuses_the_start_after_a_clean_shutdown(
     folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
-    """Nothing valid follows its last batch, and yet no crash can have cut that one short."""
+    """No valid batch follows, but after a clean shutdown a crash cannot be the reason for the incomplete batch."""
     folder = tmp_path / "data"
     shutil.copytree(folders[True], folder)
     path = last_log(folder, f"{TOPIC}-0")
     path.write_bytes(path.read_bytes()[:-1])
-    for _ in range(2):  # The start that is refused leaves the folder as one that was closed in order.
+    for _ in range(2):  # A refused start keeps the mark of the clean shutdown.
         with pytest.raises(StorageError, match=f"^{path} is damaged .*: the log was closed cleanly"):
             async with running_rig(folder, FEW):
                 pass
@@ -322,7 +322,7 @@ async def test_an_incomplete_last_batch_refuses_the_start_after_a_clean_shutdown
 async def test_an_internal_log_with_a_wrong_crc_refuses_the_start_after_a_clean_shutdown(
     topic: str, folders: dict[bool, Path], whole: object, tmp_path: Path
 ) -> None:
-    """After an end in order nobody reads a log again, but these are: any bit of them, the last one's too, would be believed."""
+    """After a clean shutdown, only internal logs are checked: the broker loads their records, including the last one."""
     for at in (100, -1):
         folder = tmp_path / str(at)
         shutil.copytree(folders[True], folder)

@@ -1,4 +1,4 @@
-"""A process that may have few files open serves fewer clients, and every partition."""
+"""With a low limit of open files, the broker serves fewer clients, but still every partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data folder that an earlier version wrote opens with everything in it. folders/make.py makes one."""
+"""Data folders of earlier versions open with all of their data. folders/make.py creates such folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
 
 
 def values(rig: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of the records that are no markers."""
+    """Return (offset, value) of all records except markers."""
     records = []
     for header, batch in rig.log(topic, index).batches():
         if not header.control:
@@ -31,7 +31,7 @@ def values(rig: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
 
 
 def logs_in(folder: Path) -> dict[str, str]:
-    """What is in the log files, by their names."""
+    """Return the SHA-256 digest of each log file by name."""
     files = sorted(folder.glob("*/*.log"))
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 

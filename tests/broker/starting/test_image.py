@@ -1,4 +1,4 @@
-"""What the changes of a journal come to, and that nothing is guessed where one makes no sense."""
+"""The state that results from the changes of a journal; an invalid change is an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_deletions_of_one_topic_name_are_read_in_linear_time() -> None:
         return time.process_time() - before_s
 
     cpu_s(100)
-    assert cpu_s(20_000) < 50 * cpu_s(2_000)  # It took 200 times as long while each deletion copied the ids before it.
+    assert cpu_s(20_000) < 50 * cpu_s(2_000)  # It was 200 times when each deletion copied the earlier ids.
 
 
 def test_the_image_has_the_last_value_of_changes_that_are_not_about_topics() -> None:

@@ -1,4 +1,4 @@
-"""The journal of a broker's metadata: it stays short, and what is on the disk beside it is neither lost nor mistaken."""
+"""The metadata journal stays short, and partition folders beside it are neither lost nor taken for those of another topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(folder: Path) -> Broker:
 
 
 def put(log: Any, data: bytes) -> int:
-    log.turn = None  # There is no event loop, and no turn that could end.
+    log.turn = None  # Without an event loop, no turn would end.
     error, offset, _ = log.append_client(data, read_header(data), START_MS)
     assert error == 0
     return int(offset)
@@ -59,7 +59,7 @@ def test_a_long_journal_is_rewritten_at_the_start_and_nothing_is_lost(tmp_path: 
 
 
 def test_an_invalid_journal_line_refuses_the_start_and_changes_nothing(tmp_path: Path) -> None:
-    """One bit of a journal without CRCs: "create" reads "creatd"."""
+    """In a journal without CRCs, a single flipped bit turns "create" into "creatd"."""
     broker = opened(tmp_path)
     broker.topics.create("kept", 1, {})
     put(broker.topics.log("kept", 0), batch(1))
@@ -79,7 +79,7 @@ def test_an_invalid_journal_line_refuses_the_start_and_changes_nothing(tmp_path:
 
 
 def test_a_recreated_topic_has_no_data_of_the_deleted_topic(tmp_path: Path) -> None:
-    """Kill -9 before the folder went, and the new topic was never written to."""
+    """The broker was killed before it removed the folder of the deleted topic, and nothing was written to the new topic."""
     broker = opened(tmp_path)
     topic = broker.topics.create("orders", 1, {})
     put(broker.topics.log("orders", 0), batch(3))
@@ -148,7 +148,7 @@ def test_a_topic_folder_that_cannot_be_removed_is_reported_and_removed_at_the_ne
 
 
 def test_a_topic_config_that_is_no_longer_valid_is_ignored_at_the_start(tmp_path: Path) -> None:
-    """It is told, and the default counts: for an internal topic, that of an internal topic."""
+    """An event reports the property, and its default applies; internal topics have defaults of their own."""
     changes = [
         {"create": TXN_STATE, "id": "ab" * 16, "partitions": 5, "configs": {"segment.bytes": "16384"}},
         {"create": "orders", "id": "cd" * 16, "partitions": 1,

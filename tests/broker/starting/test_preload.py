@@ -1,4 +1,4 @@
-"""After the ready line, while it is idle, the broker loads what the usual requests need, so that none waits for it."""
+"""While it is idle after the ready line, the broker imports the modules of usual requests, so that requests need not wait."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Loading:
         preload.load_while_idle(self, lambda: self._cpu_s)  # type: ignore[arg-type]
 
     def call_later(self, pause_s: float, call: Callable[[float], object], cpu_before_s: float) -> None:
-        """As that of an event loop."""
+        """Replace `call_later` of an event loop."""
         assert pause_s == preload.PAUSE_S and self.next is None
         self.next = lambda: call(cpu_before_s)
 

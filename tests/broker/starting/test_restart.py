@@ -1,4 +1,4 @@
-"""What was acknowledged survives kill -9: records, offsets, open transactions, and those that were about to end."""
+"""Acknowledged data survives kill -9: records, offsets, open transactions and prepared transactions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_acknowledged_record_survives_kill_9_amid_produce(durability: str,
 
 
 def test_an_open_transaction_continues_after_kill_9(tmp_path: Path) -> None:
-    """The same producer, which knows its id and epoch, writes on and commits; a retry of what it sent is recognised."""
+    """The same producer continues with its producer id and epoch, and commits; its retried batch is recognised as a duplicate."""
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         make_topic(peer)
         owner = peer.ask(InitProducerIdRequest(TXN, 60_000), 4)
@@ -131,7 +131,7 @@ def test_an_ended_transaction_stays_ended_after_kill_9(commit: bool, tmp_path: P
         assert ended.error_code == 0
         broker.kill()
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
-        # The retry of a client that never heard the answer.
+        # A client retries because it did not receive the response.
         retry = peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, commit), 5)
         assert (retry.error_code, retry.producer_id, retry.producer_epoch) == (
             0,
@@ -212,12 +212,12 @@ def test_a_signal_right_after_the_ready_line_is_not_lost() -> None:
                 broker.kill()
 
 
-# --- what was prepared
+# --- prepared transactions
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT])
 async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(phase: Phase, data_dir: Path) -> None:
-    """The process died between its decision and the markers."""
+    """The process died after the Prepare record and before the markers."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()

@@ -1,4 +1,4 @@
-"""The temporary folder of a killed broker is removed by the next one, and nothing else is."""
+"""The next broker removes the temporary folder of a killed broker, and no other folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "stuntbroker-0123456789ab"
 
 
 def leave_behind(root: Path, name: str = NAME) -> Path:
-    """What a killed broker leaves."""
+    """Create the temporary folder that a killed broker leaves."""
     folder = root / name
     (folder / "orders-0").mkdir(parents=True)
     folder.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Where logs begin after DeleteRecords is noted once a request; a note or a journal that cannot be written is answered."""
+"""A request writes the start offset checkpoint at most once. The response reports a failed write of it or of the journal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def text_of(disk: MemoryDisk) -> str:
 
 
 class Checkpoint:
-    """The writes of the checkpoint; `full`: the disk has no room for another one."""
+    """Count the writes of the checkpoint; with `full`, fail them because the disk is full."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.writes = 0
@@ -113,7 +113,7 @@ async def test_a_topic_deletion_reports_a_failed_checkpoint_and_the_recreated_to
         assert [topic.name for topic in rig.broker.topics] == []
         assert "t0 0 2\n" in text_of(disk)
         disk.on_call = None
-        rig.broker.broken = True  # Ends as by kill -9.
+        rig.broker.broken = True  # As after kill -9.
     async with running_rig(disk=disk) as rig:
         assert text_of(disk) == "0\n0\n"
         fill(rig)

@@ -1,4 +1,4 @@
-"""Starting up is part of the product: what is loaded when the broker is ready is on a list, which may not grow."""
+"""Start-up time matters: a list has all modules that are loaded when the broker is ready, and it must not grow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEVER = {
     "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy",
     "prometheus_client", "pytest", "rich", "shutil", "structlog", "tempfile", "tomllib", "unittest", "urllib.request", "zlib",
 }  # fmt: skip
-"""Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
+"""Modules that are loaded only when needed: structlog at the first event, compression codecs at the first compressed batch."""
 
 OURS = {
     "stuntbroker", "stuntbroker.broker", "stuntbroker.broker.random_source", "stuntbroker.broker.clock",
@@ -67,11 +67,11 @@ OURS = {
     "stuntbroker.storage.segment", "stuntbroker.storage.segmented_log", "stuntbroker.storage.syncer",
     "stuntbroker.storage.turn",
 }  # fmt: skip
-"""A module that is not here wants a reason. One that is here and not loaded is a pleasure: take it off."""
+"""Add a module only for a good reason. Remove a module that is no longer loaded at the start."""
 
 
 def loaded() -> set[str]:
-    # What sets properties by variables is loaded where there are any, and developers have STUNTBROKER_CACHE.
+    # Variables such as STUNTBROKER_CACHE of developers would load the module that reads properties from the environment.
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "STUNTBROKER_"))}
     done = subprocess.run(
         [sys.executable, "-c", PROBE], env=plain, capture_output=True, text=True, timeout=30, check=True

@@ -1,4 +1,4 @@
-"""The timers of the broker keep no more than is scheduled."""
+"""Timers release the memory of cancelled calls before these are due."""
 
 from __future__ import annotations
 

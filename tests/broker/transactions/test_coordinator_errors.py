@@ -1,4 +1,4 @@
-"""What a producer is told when it is fenced or was timed out: by profile, by how it came, and by its request's version."""
+"""Error codes for fenced and timed-out producers, by profile, version of InitProducerId and version of the request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIERS: dict[str, tuple[int, ...]] = {
     BEFORE_2_5: (0, 1, 2),
     OF_2_5: (3,),
     LATEST: (4, 5, 6),
-    "forgotten": (-2,),  # There is no such transactional id any more.
+    "forgotten": (-2,),  # The id no longer exists.
 }
 PROFILES = (False, True)
 ERRORS = (FENCED, TRANSACTION_TIMED_OUT, *OTHERS)
@@ -54,7 +54,7 @@ TABLE: dict[tuple[int, str, bool, bool], int] = {
 for tier in TIERS:
     TABLE[FENCED, tier, False, True] = INVALID_EPOCH
     TABLE[FENCED, tier, True, True] = DraftCode.PRODUCER_FENCED
-    # A log that the profile wrote may be read without it: what was timed out counts as fenced then.
+    # Without the profile, a time-out in a log that was written under the profile has the codes of a fence.
     for error in (FENCED, TRANSACTION_TIMED_OUT):
         TABLE[error, tier, False, False] = INVALID_EPOCH
         TABLE[error, tier, True, False] = FENCED
@@ -100,7 +100,7 @@ LEADERS = [
     (ErrorCode.INVALID_TXN_STATE,       {0: 0, 28: 0},    None),
     (ErrorCode.INVALID_PRODUCER_ID_MAPPING, {0: 0, 28: 0}, None),
 ]  # fmt: skip
-"""Of Produce (0) and TxnOffsetCommit (28): the first version that carries an error as it is; None: none does."""
+"""First version of Produce (0) and TxnOffsetCommit (28) that can return the error, or None; older ones get the last column."""
 
 
 @pytest.mark.parametrize(("error", "carried_from", "before"), LEADERS)
@@ -119,5 +119,5 @@ def test_no_cell_of_the_table_is_missing() -> None:
 
 
 def test_the_draft_error_codes_are_those_of_kip_588() -> None:
-    """KIP-588: 90 and 91, of which Kafka has given the first to PRODUCER_FENCED."""
+    """KIP-588 proposed 90 and 91. Kafka has since assigned 90 to PRODUCER_FENCED."""
     assert (DraftCode.TRANSACTION_TIMED_OUT, DraftCode.PRODUCER_FENCED, FENCED) == (90, 91, 90)

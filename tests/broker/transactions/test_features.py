@@ -1,4 +1,4 @@
-"""UpdateFeatures: the level of `transaction.version`, what shows it, what keeps it, and what follows it (KIP-584, KIP-890)."""
+"""UpdateFeatures and the level of `transaction.version`: responses, persistence, effects on transactions (KIP-584, KIP-890)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def update(
 
 
 def shown(client: Client, version: int = 4) -> tuple[dict[str, tuple[int, int]], int]:
-    """The finalized levels that ApiVersions tells, and their epoch."""
+    """Return the finalized levels in ApiVersions, and their epoch."""
     said = client.ask(ApiVersionsRequest("test", "1"), version)
     return (
         {f.name: (f.min_version_level, f.max_version_level) for f in said.finalized_features},
@@ -51,7 +51,7 @@ def shown(client: Client, version: int = 4) -> tuple[dict[str, tuple[int, int]],
 
 
 def begin(client: Client, timeout_ms: int = TIMEOUT_MS) -> tuple[int, int]:
-    """Opens a transaction of the rules before KIP-890. Its producer id and epoch."""
+    """Open a transaction with the protocol before KIP-890; return producer id and epoch."""
     created = client.ask(InitProducerIdRequest(TXN, timeout_ms), 4)
     pair = (created.producer_id, created.producer_epoch)
     added = client.ask(AddPartitionsToTxnRequest([], TXN, *pair, [AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
@@ -60,7 +60,7 @@ def begin(client: Client, timeout_ms: int = TIMEOUT_MS) -> tuple[int, int]:
 
 
 def last_values(rig: Rig) -> list[Any]:
-    """(version of the value, phase) of every state that the transaction log keeps, oldest first."""
+    """Return (version of the value, phase) of every record in the transaction log, oldest first."""
     actual = []
     for log in rig.logs(TXN_STATE):
         for header, batch in log.batches():
@@ -72,7 +72,7 @@ def last_values(rig: Rig) -> list[Any]:
 
 
 async def test_a_deferred_complete_record_is_written_in_the_format_of_its_own_level(data_dir: Path) -> None:
-    """The Complete record waits for the next write to its file; the level may fall meanwhile."""
+    """The Complete record waits for the next write to its file, and the level may be lowered in between."""
     async with running_rig(data_dir, {FEATURE: "1"}) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -111,7 +111,7 @@ async def test_a_refused_update_has_the_code_of_kafka_and_changes_nothing(versio
         client = rig.client()
         before = shown(client)
         refused = [(3, UpgradeType.UPGRADE), (-1, UpgradeType.UPGRADE), (0, UpgradeType.UPGRADE)]
-        if version > 0:  # Version 0 has no type: everything is an upgrade, AllowDowngrade is not read.
+        if version > 0:  # Version 0 has no upgrade type, and ignores AllowDowngrade.
             refused += [(2, UpgradeType.SAFE_DOWNGRADE), (2, UpgradeType.UNSAFE_DOWNGRADE), (2, 0), (1, 4), (1, -1)]
         else:
             refused += [(0, UpgradeType.SAFE_DOWNGRADE), (0, UpgradeType.UNSAFE_DOWNGRADE)]
@@ -228,7 +228,7 @@ async def test_describe_configs_shows_the_level_in_force(data_dir: Path) -> None
 async def test_the_level_at_a_time_out_decides_whether_the_producer_may_claim_the_next_epoch(
     level: int, answer: tuple[int, int | None], data_dir: Path
 ) -> None:
-    """Under level 2 the producer that timed out may claim the next epoch (KIP-890), below it is fenced."""
+    """At level 2 the timed-out producer may claim the next epoch (KIP-890); at lower levels it is fenced."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -242,7 +242,7 @@ async def test_the_level_at_a_time_out_decides_whether_the_producer_may_claim_th
 
 
 async def test_the_records_of_the_transaction_log_are_those_of_the_level(data_dir: Path) -> None:
-    """At level 0 a value is written as version 0, which older brokers read; from 1 on as version 1."""
+    """Level 0 writes value version 0, which older brokers can read; levels 1 and 2 write version 1."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -254,7 +254,7 @@ async def test_the_records_of_the_transaction_log_are_those_of_the_level(data_di
 
 
 async def test_end_txn_version_5_bumps_the_epoch_at_every_level(data_dir: Path) -> None:
-    """Its version says what the client knows. Kafka does the same at 1 and 2, and cannot write it at 0."""
+    """The version shows what the client supports. Kafka does the same at levels 1 and 2, but cannot write the record at 0."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()

@@ -1,4 +1,4 @@
-"""A producer that is fenced leaves one line in the log, with who fenced it and why."""
+"""A fenced producer is logged in one event, with the cause and, if known, the client that fenced it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_each_fenced_producer_is_logged_with_its_own_fence(data_dir: Path)
 
 
 async def test_a_producer_is_identified_by_its_epoch_on_every_connection(data_dir: Path) -> None:
-    """librdkafka sends InitProducerId by one connection and records by another."""
+    """librdkafka sends InitProducerId and records over different connections."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         refusals: list[Refusal] = []
@@ -131,7 +131,7 @@ async def test_a_late_request_of_a_producer_that_continued_is_logged_as_late_req
 async def test_a_producer_that_continues_is_recognised_with_a_new_epoch_or_producer_id(
     data_dir: Path, initial_epoch: str
 ) -> None:
-    """It asks for another epoch by another connection (KIP-360), and gets another producer id when they are used up."""
+    """The producer requests a new epoch over another connection (KIP-360), and gets a new producer id when epochs run out."""
     async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": initial_epoch}) as rig:
         rig.topic(TOPIC)
         refusals: list[Refusal] = []
@@ -159,7 +159,7 @@ async def test_a_producer_that_continues_is_recognised_with_a_new_epoch_or_produ
 
 
 async def test_of_two_fences_of_one_epoch_the_last_is_reported(data_dir: Path) -> None:
-    """A marker that an administrator writes leaves the epoch as it is."""
+    """A marker written by an administrator does not bump the epoch, so a newer instance can fence the same epoch again."""
     async with running_rig(data_dir) as rig:
         topic = rig.topic(TOPIC)
         client = rig.client(peer=ZOMBIE)
@@ -174,7 +174,7 @@ async def test_of_two_fences_of_one_epoch_the_last_is_reported(data_dir: Path) -
 
 @pytest.mark.parametrize("partitions_of_a_request", [1, 6])
 async def test_markers_in_many_partitions_are_one_fence(partitions_of_a_request: int, data_dir: Path) -> None:
-    """Of an id, only the latest fences are kept: the earlier one of the zombie must be among them."""
+    """The broker remembers only the latest fences of an id, and the earlier fence of the zombie must still be among them."""
     async with running_rig(data_dir) as rig:
         topic = rig.topic(TOPIC, partitions=6)
         zombie, successor = rig.client(peer=ZOMBIE), rig.client(peer=SUCCESSOR)
@@ -191,7 +191,7 @@ async def test_markers_in_many_partitions_are_one_fence(partitions_of_a_request:
 
 
 async def test_the_current_epoch_is_not_logged_as_late_request(data_dir: Path) -> None:
-    """A partition may have seen a later one, by somebody who makes up epochs."""
+    """A partition may have seen a higher epoch than the coordinator, for example in a forged marker."""
     async with running_rig(data_dir) as rig:
         topic = rig.topic(TOPIC)
         client = rig.client(peer=SUCCESSOR)

@@ -1,4 +1,4 @@
-"""Transactional ids that nobody uses are forgotten: `transactional.id.expiration.ms`, looked at every 100 ms."""
+"""Unused transactional ids are removed after `transactional.id.expiration.ms`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile `kip-447-draft` over the wire: a consumer group's members fence each other by group and generation."""
+"""Profile `kip-447-draft`: InitProducerId claims partitions for a group generation, and fences other producers on them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def drafted(data_dir: Path, **more: str) -> AsyncIterator[Rig]:
 
 
 def working(rig: Rig, name: str, index: int = 0, value: str = "", **more: Any) -> Pair:
-    """A producer with an open transaction: a record, and how far its group has come in one partition of the source."""
+    """Return a producer with an open transaction, which has a record and an offset of the group for a partition of SOURCE."""
     client = rig.client()
     owner = pair(init(client, name))
     assert write(client, name, owner, value or name) == OK
@@ -77,7 +77,7 @@ async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their
 
         answer = init(client, "successor", version=version, group=GROUP, generation=2, assigned=CLAIMED)
 
-        # When it is answered all is over: the offset is the one before, the record is aborted, the zombie is fenced.
+        # Before the response, the pending offset was dropped, the record aborted, and the zombie fenced.
         assert pair(answer)[1] == 0
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 3)
         assert created.log(TOPIC, 0).last_stable_offset == created.log(TOPIC, 0).next_offset
@@ -85,7 +85,7 @@ async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their
         assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
         assert write(client, "zombie", zombie, "late", 1) == E.INVALID_PRODUCER_EPOCH
         assert commit_in_txn(client, "zombie", zombie, 9, topic=SOURCE) == E.INVALID_PRODUCER_EPOCH
-        # Nor does it take its own fencing back, as one that only timed out may.
+        # Unlike a producer that timed out, the zombie cannot recover.
         assert init(client, "zombie", owner=zombie).error_code == E.PRODUCER_FENCED
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 3)
         assert committed(client) == []
@@ -108,7 +108,7 @@ async def test_the_successor_continues_where_the_zombie_left_off(data_dir: Path)
 
 
 async def test_a_claim_aborts_every_transaction_on_its_partitions_and_no_other(data_dir: Path) -> None:
-    """Not those on other partitions, of other groups, without an offset, or that are committed already."""
+    """It does not abort transactions on other partitions, of other groups, without an offset, or already committed."""
     async with drafted(data_dir) as created:
         hit = {name: working(created, name, index) for name, index in (("a", 0), ("b", 0), ("c", 1))}
         spared = {
@@ -143,7 +143,7 @@ async def test_one_transaction_on_several_partitions_is_fenced_once(data_dir: Pa
         assert commit_in_txn(client, "zombie", zombie, 5, topic=SOURCE, index=1) == OK
 
         assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
-        assert epoch_of(created, "zombie") == 2  # One bump for the abort, one for the instance that never came.
+        assert epoch_of(created, "zombie") == 2  # By the abort, and as for a new instance.
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
@@ -174,7 +174,7 @@ async def test_without_a_transactional_id_a_fresh_producer_id_is_given(data_dir:
 
 
 async def test_a_claim_aborts_the_callers_own_transaction_without_fencing_the_caller(data_dir: Path) -> None:
-    """It names its id and epoch and is the owner: it is not fenced by its own claim."""
+    """The caller sends its own producer id and epoch, so its claim does not fence it."""
     async with drafted(data_dir) as created:
         owner = working(created, "worker")
         client = created.client()
@@ -185,7 +185,7 @@ async def test_a_claim_aborts_the_callers_own_transaction_without_fencing_the_ca
 
 
 async def test_a_claim_with_keep_prepared_txn_recovers_the_callers_own_transaction(data_dir: Path) -> None:
-    """KeepPreparedTxn (KIP-939) with a claim: what it takes over is its own."""
+    """With KeepPreparedTxn (KIP-939), a claim recovers the caller's own transaction instead of aborting it."""
     async with drafted(data_dir) as created:
         client = created.client()
         owner = pair(init(client, "two", two_phase=True, version=6))
@@ -221,15 +221,15 @@ async def test_an_older_generation_is_refused_and_changes_nothing(data_dir: Path
             code: int = init(client, "x", group=group, generation=generation, assigned=CLAIMED).error_code
             return code
 
-        assert claimed(5) == OK  # Nothing was known of the group.
+        assert claimed(5) == OK  # The group was unknown.
         owner = working(created, "worker")
         before = epoch_of(created, "x")
         answer = init(client, "x", group=GROUP, generation=4, assigned=CLAIMED)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (E.ILLEGAL_GENERATION, -1, -1)
-        assert claimed(-1) == E.ILLEGAL_GENERATION  # Who does not say is no member of now.
+        assert claimed(-1) == E.ILLEGAL_GENERATION  # No generation given.
         assert epoch_of(created, "x") == before
         assert end(client, "worker", owner).error_code == OK
-        assert claimed(5) == OK  # Other members of the same generation, and a member's next producer.
+        assert claimed(5) == OK  # Another member, or its next producer.
         assert claimed(6) == OK
         assert claimed(5) == E.ILLEGAL_GENERATION
         assert claimed(0, "other") == OK
@@ -247,7 +247,7 @@ async def test_a_zombie_of_an_older_generation_fences_no_producer(data_dir: Path
 
 
 async def test_a_claim_is_checked_against_the_generation_of_the_group_itself(data_dir: Path) -> None:
-    """A rebalance is observed where it happens, and is read back from the group's own records at a restart."""
+    """The group itself provides the generation after a rebalance, and its records do so after a restart."""
     async with drafted(data_dir) as created:
         client = created.client()
         member_id, first = join(client)
@@ -299,7 +299,7 @@ async def test_unknown_partitions_in_a_claim_fence_no_producer(data_dir: Path) -
         claim = [("none", 0), (SOURCE, 99), (SOURCE, -1)]
 
         assert init(client, "x", group=GROUP, generation=1, assigned=claim).error_code == OK
-        assert init(client, "x", group=GROUP, generation=1).error_code == OK  # Assigned nothing.
+        assert init(client, "x", group=GROUP, generation=1).error_code == OK  # No partitions.
         assert end(client, "worker", owner).error_code == OK
 
 
@@ -315,7 +315,7 @@ async def test_a_request_without_a_claim_is_as_in_kafka(data_dir: Path) -> None:
 
 
 async def test_a_claim_is_refused_while_a_two_phase_transaction_is_open(data_dir: Path) -> None:
-    """Whether it is committed is decided elsewhere, and may be decided already (KIP-939): its owner ends it."""
+    """The outcome of a two-phase transaction is decided elsewhere, perhaps already (KIP-939), so only its owner may end it."""
     async with drafted(data_dir) as created:
         client = created.client()
         owner = pair(init(client, "two", two_phase=True, version=6))
@@ -333,7 +333,7 @@ async def test_a_claim_is_refused_while_a_two_phase_transaction_is_open(data_dir
 
 
 async def test_a_claim_is_answered_when_every_fence_is_synced(data_dir: Path) -> None:
-    """With `--durability power` every fence is on the disk before the caller hears of its producer id."""
+    """With `--durability power`, all fences are synced before the caller gets its response."""
     disk = Disk()
     async with running_rig(data_dir, PROFILE, "power", disk) as rig:
         rig.topic(SOURCE, 4)
@@ -430,7 +430,7 @@ async def test_an_old_consumer_gets_a_retriable_error_until_the_transaction_has_
             (OK, -1),
         ]
         assert (topic.partitions[0].committed_leader_epoch, topic.partitions[0].metadata) == (-1, "")
-        # Clients from version 2 on look for this code in the answer as a whole.
+        # From version 2 on, clients read this code from the top level of the response.
         assert answer.error_code == (busy if version >= 2 else OK)
         if version >= 2:
             (topic,) = client.ask(OffsetFetchRequest(GROUP, None), version).topics
@@ -455,7 +455,7 @@ async def test_a_consumer_that_knows_require_stable_is_answered_as_in_kafka(vers
 
 
 def test_the_number_of_groups_remembered_by_their_claims_is_limited() -> None:
-    """The one whose generation has not moved for longest goes first."""
+    """The group whose generation has not changed for the longest time is forgotten first."""
     known = Generations()
     for number in range(REMEMBERED_MAX):
         assert known.claim(f"g{number}", None, 5) == OK

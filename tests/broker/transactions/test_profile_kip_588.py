@@ -1,4 +1,4 @@
-"""Profile `kip-588` over the wire: a producer that was too slow is told so, as far as it understands, and goes on."""
+"""Profile `kip-588`: a producer whose transaction timed out gets an error code that its version knows, and can continue."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ INVALID_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 UNKNOWN_ID: Final = ErrorCode.UNKNOWN_PRODUCER_ID
 TIMED_OUT: Final = 90
 FENCED: Final = 91
-"""Numbers of the draft. Kafka's 90 is PRODUCER_FENCED."""
+"""Codes of the KIP's draft. In Kafka, 90 is PRODUCER_FENCED."""
 DRAFT_VERSION: Final = 2
-"""Of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the first that may carry the new codes."""
+"""First version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn that may return the new codes."""
 
 TRANSACTION_VERSIONS = [0, 1, 2]
 TIERS = [
@@ -40,7 +40,7 @@ TIERS = [
     (5,                UNKNOWN_ID,    TIMED_OUT),
     (6,                UNKNOWN_ID,    TIMED_OUT),
 ]  # fmt: skip
-"""What a producer that timed out is told, by the version that it introduced itself with and that of its request."""
+"""Error code for a timed-out producer, by the version of its InitProducerId and the version of its request."""
 
 
 def properties(transaction_version: int, profile: str = "kip-588") -> dict[str, str]:
@@ -48,7 +48,7 @@ def properties(transaction_version: int, profile: str = "kip-588") -> dict[str, 
 
 
 def too_slow(rig: Rig, client: Client, init_version: int = 4) -> Pair:
-    """A producer whose transaction, with a record in it, was timed out."""
+    """Return a producer whose transaction has a record and has timed out."""
     rig.topic(TOPIC)
     rig.topic("other")
     owner = pair(init(client, TXN, version=init_version))
@@ -60,7 +60,7 @@ def too_slow(rig: Rig, client: Client, init_version: int = 4) -> Pair:
 
 
 def add_partitions(client: Client, owner: Pair, version: int, topic: str = "other", verify: bool = False) -> int:
-    """The code of the one partition."""
+    """Send AddPartitionsToTxn; return the error code of the partition."""
     where = [AddPartitionsToTxnTopic(topic, [0])]
     if version < 4:
         request = AddPartitionsToTxnRequest(
@@ -78,7 +78,7 @@ def add_partitions(client: Client, owner: Pair, version: int, topic: str = "othe
 
 
 def described(client: Client, owner: Pair) -> dict[str, dict[int, int]]:
-    """Codes by API and version."""
+    """Return error codes by API and version."""
     return {
         "AddPartitionsToTxn": {version: add_partitions(client, owner, version) for version in range(6)},
         "AddOffsetsToTxn": {version: add_offsets(client, TXN, owner, version) for version in range(5)},
@@ -100,7 +100,7 @@ def by_version(below: int, from_there: int) -> dict[str, dict[int, int]]:
 async def test_a_time_out_is_reported_with_an_error_code_that_the_client_version_knows(
     init_version: int, below: int, from_there: int, transaction_version: int, data_dir: Path
 ) -> None:
-    """Before 2.5 it can only be fenced; 2.5 knows what to do on UNKNOWN_PRODUCER_ID; the newest get the new code."""
+    """Clients before 2.5 get a fencing error, 2.5 and 2.6 can handle UNKNOWN_PRODUCER_ID, newer ones get the new code."""
     async with running_rig(data_dir, properties(transaction_version)) as rig:
         client = rig.client()
         owner = too_slow(rig, client, init_version)
@@ -123,7 +123,7 @@ async def test_the_tier_of_a_producer_is_known_after_a_restart(
 async def test_writes_with_the_old_epoch_get_invalid_producer_epoch(
     topic: str, init_version: int, data_dir: Path
 ) -> None:
-    """A partition leader does not know of time-outs; nor does the group coordinator."""
+    """Partition leaders and group coordinators do not know about time-outs."""
     async with running_rig(data_dir, properties(2)) as rig:
         client = rig.client()
         owner = too_slow(rig, client, init_version)
@@ -166,7 +166,7 @@ def assert_goes_on(rig: Rig, owner: Pair, version: int) -> None:
     client = rig.client()
     following = owner[0], owner[1] + 1
     assert pair(init(client, TXN, owner=owner, version=version)) == following
-    assert pair(init(client, TXN, owner=owner, version=version)) == following  # The answer was lost.
+    assert pair(init(client, TXN, owner=owner, version=version)) == following  # The response was lost.
     assert add_partitions(client, following, 3, TOPIC) == OK
     assert write(client, TXN, following, "again", version=9) == OK
     assert end(client, TXN, following, version=4).error_code == OK
@@ -175,7 +175,7 @@ def assert_goes_on(rig: Rig, owner: Pair, version: int) -> None:
 
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 async def test_a_replaced_producer_gets_a_fence_and_not_a_time_out(transaction_version: int, data_dir: Path) -> None:
-    """PRODUCER_FENCED is 91, at the versions that know it."""
+    """In versions that know it, PRODUCER_FENCED is 91 in this profile."""
     async with running_rig(data_dir, properties(transaction_version)) as rig:
         client = rig.client()
         owner = too_slow(rig, client)
@@ -219,7 +219,7 @@ async def test_in_other_profiles_a_time_out_fences_as_in_kafka(
 
         actual = described(client, owner)
         expected = by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
-        # EndTxn 5 knows its own way on (KIP-890), whatever the level of the cluster is.
+        # EndTxn v5 has its own recovery (KIP-890), at every level of `transaction.version`.
         del actual["commit"][5], actual["abort"][5], expected["commit"][5], expected["abort"][5]
         assert actual == expected
         answer: Any = init(client, TXN, owner=owner, version=4)
@@ -233,7 +233,7 @@ async def test_a_stored_time_out_is_a_fence_after_a_restart_without_the_profile(
         actual, expected = described(rig.client(), owner), by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
         del expected["commit"][5], expected["abort"][5]
 
-        # Of EndTxn v5 the epoch alone tells that it is a retry (KIP-890), as it does in Kafka.
+        # EndTxn v5 is recognised as a retry by its epoch alone (KIP-890), as in Kafka.
         assert (actual["commit"].pop(5), actual["abort"].pop(5)) == (ErrorCode.INVALID_TXN_STATE, OK)
         assert actual == expected
 
@@ -243,7 +243,7 @@ async def test_a_stored_time_out_is_a_fence_after_a_restart_without_the_profile(
 async def test_a_broker_that_left_the_profile_answers_a_timed_out_producer_as_in_kafka(
     transaction_version: int, end_version: int, data_dir: Path
 ) -> None:
-    """Also when the producer came before the profile did."""
+    """This also holds if the producer was initialised before the profile was set."""
     codes_by: dict[str, list[int]] = {}
     for way in (("kafka", "kafka"), ("kafka", "kip-588"), ("kip-588", "kip-588")):
         codes = codes_by.setdefault("-".join(way), [])
@@ -287,7 +287,7 @@ async def test_a_producer_gets_the_rules_of_the_listener_that_it_uses(came_by: i
 
 
 async def test_listeners_with_different_profiles_use_their_own_codes_for_one_transactional_id() -> None:
-    """What timed out is a plain fence for a client of the other listener."""
+    """Clients of the listener without the profile get a time-out as an ordinary fencing error."""
     async with running_rig(None, TWO_LISTENERS) as rig:
         drafted, plain = Client(rig.broker, listener=1), Client(rig.broker, listener=0)
         owner = too_slow(rig, drafted)

@@ -1,4 +1,4 @@
-"""Two-phase commit over the wire (KIP-939): InitProducerId v6, and what clients of the topics see meanwhile."""
+"""Two-phase commit over the wire (KIP-939): InitProducerId v6, and the records that consumers see."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CENTURY_MS = 3_155_760_000_000
 
 
 async def test_version_6_is_served_while_two_phase_commit_is_enabled(data_dir: Path) -> None:
-    """`transaction.two.phase.commit.enable`; else the newest is 5, and a request of 6 is one of a version not known."""
+    """Without `transaction.two.phase.commit.enable`, the newest version is 5, and a request of version 6 ends the connection."""
     for enabled, newest in ((True, 6), (False, 5)):
         name = "transaction.two.phase.commit.enable"
         async with running_rig(data_dir / str(enabled), {name: str(enabled).lower()}) as rig:
@@ -62,7 +62,7 @@ async def test_a_new_instance_commits_the_prepared_transaction_of_the_previous_i
 
         assert ended.error_code == OK
         assert committed(client) == ["a", "b"]
-        # The next transaction goes on with the pair of the answer.
+        # The next transaction uses the producer id and epoch of the response.
         following = ended.producer_id, ended.producer_epoch
         assert write(client, following, "c") == OK
         assert end(client, following).error_code == OK
@@ -82,7 +82,7 @@ async def test_a_new_instance_can_abort_a_prepared_transaction(data_dir: Path) -
 
 @pytest.mark.parametrize("version", [11, 12])
 async def test_the_previous_instance_cannot_write_to_a_recovered_transaction(version: int, data_dir: Path) -> None:
-    """Its partition need not ask the coordinator for more records of an open transaction: it must, once it is kept."""
+    """A partition verifies later batches of an open transaction with the coordinator only if the transaction was recovered."""
     async with running_rig(data_dir) as rig:
         zombie, first = prepared(rig, "a")
         answer = init(rig.client(), keep=True)
@@ -127,13 +127,13 @@ async def test_a_prepared_transaction_survives_restarts_and_stays_closed_to_reco
     async with running_rig(data_dir) as rig:
         client = rig.client()
 
-        restarted = end(client, pair(third))  # The answer was lost.
+        restarted = end(client, pair(third))  # The response was lost.
         assert pair(restarted) == pair(ended)
         assert committed(client) == ["a"]
 
 
 async def test_an_admin_terminates_a_prepared_transaction(data_dir: Path) -> None:
-    """InitProducerId without flags, as `kafka-transactions forceTerminateTransaction` sends it; any version will do."""
+    """`kafka-transactions forceTerminateTransaction` sends InitProducerId without flags; any version of it works."""
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         owner = pair(init(rig.client(), keep=True))
@@ -159,7 +159,7 @@ async def test_the_time_out_is_checked_only_without_enable_2pc(data_dir: Path) -
 
 
 async def test_two_phase_flags_without_a_transactional_id_are_ignored(data_dir: Path) -> None:
-    """As in Kafka, where the coordinator gives a producer id before it looks at them."""
+    """As in Kafka, the coordinator returns a producer id before it looks at the flags."""
     async with running_rig(data_dir) as rig:
         answer = rig.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
 
@@ -167,7 +167,7 @@ async def test_two_phase_flags_without_a_transactional_id_are_ignored(data_dir: 
 
 
 async def test_a_client_of_transaction_version_1_can_end_a_recovered_transaction(data_dir: Path) -> None:
-    """EndTxn v4 bumps nothing: the client goes on with the pair that keeping gave it."""
+    """EndTxn v4 does not bump the epoch, so the client keeps using the producer id and epoch from KeepPreparedTxn."""
     async with running_rig(data_dir, {"transaction.version": "1"}) as rig:
         prepared(rig, "a")
         client = rig.client()
@@ -181,7 +181,7 @@ async def test_a_client_of_transaction_version_1_can_end_a_recovered_transaction
 
 NOT_IN_IT = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 WHILE_IT_SYNCS = [
-    # what is on its way to the disk, Produce, what both of its partitions are told
+    # write being synced, version of Produce, allowed error codes (the same for both partitions)
     ("keep",   12, (ErrorCode.INVALID_PRODUCER_EPOCH,)),
     ("keep",   11, (ErrorCode.INVALID_PRODUCER_EPOCH,)),
     ("end v4", 11, NOT_IN_IT),
@@ -194,7 +194,7 @@ WHILE_IT_SYNCS = [
 async def test_a_produce_that_waited_for_the_coordinator_is_checked_a_second_time(
     under_way: str, version: int, errors: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Of its two partitions one is open already. What it waits for ends or keeps the transaction there (power mode)."""
+    """One partition is in the open transaction, which another request ends or recovers while the Produce waits (power mode)."""
     disk = Disk()
     async with running_rig(tmp_path, durability="power", executor=disk) as rig:
         rig.topic(TOPIC, 2)

@@ -1,4 +1,4 @@
-"""Prepared and kept transactions (KIP-939) among everything else that happens to a broker, and what comes of them."""
+"""Prepared and recovered transactions (KIP-939) combined with other requests, configuration changes, time-outs and crashes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def commit_offset(client: Client, owner: Pair, offset: int, version: int = 3) ->
 
 
 def offset_of_group(client: Client) -> tuple[int, int]:
-    """Error and offset, as a consumer that requires stable ones gets them."""
+    """Return (error, offset) of the group from an OffsetFetch with RequireStable."""
     group = fetching.OffsetFetchRequestGroup(
         GROUP, None, -1, [fetching.OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
     )
@@ -81,7 +81,7 @@ def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
     return code
 
 
-# --- who may do what
+# --- old producer ids and epochs
 
 
 @pytest.mark.parametrize("keeps", [1, 2, 3])
@@ -131,7 +131,7 @@ async def test_a_late_or_repeated_end_txn_ends_no_later_transaction(data_dir: Pa
         assert committed(client) == ["a", "b"]
 
 
-# --- other requests into it
+# --- other requests during the transaction
 
 
 async def test_a_recreated_topic_refuses_late_records_of_the_previous_instance(data_dir: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_deleted_partition_does_not_block_the_markers_of_other_partition
 
 
 async def test_a_recovered_transaction_stays_closed_when_its_records_are_deleted(data_dir: Path) -> None:
-    """All of the transaction's records are deleted; it is still open, and closed to the instance before."""
+    """Without any records, the transaction is still open, and still refuses records of the previous instance."""
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a", "b")
         owner = pair(init(client, keep=True))
@@ -209,7 +209,7 @@ def _ends_with_offsets(client: Client, first: Pair, owner: Pair, commit: bool) -
 async def test_an_admins_marker_ends_a_recovered_transaction_in_its_partition_only(
     version: int, above: int, commit: bool, data_dir: Path
 ) -> None:
-    """As of any transaction (KIP-664): its coordinator is not told, and its owner ends the rest."""
+    """As for any transaction (KIP-664), the coordinator does not see the marker, and the owner still ends the transaction."""
     async with running_rig(data_dir) as rig:
         client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
@@ -226,7 +226,7 @@ async def test_an_admins_marker_ends_a_recovered_transaction_in_its_partition_on
         assert stable(rig)
 
 
-# --- the broker changes
+# --- changes of the broker
 
 
 @pytest.mark.parametrize("kept_before", [True, False])
@@ -292,7 +292,7 @@ async def test_the_profile_may_change_while_a_transaction_is_prepared(
 
 @pytest.mark.parametrize("level", ["0", "1", "2"])
 async def test_a_time_out_is_remembered_for_a_producer_from_before_the_profile(level: str, data_dir: Path) -> None:
-    """Profile kip-588 on a folder with an open transaction: the owner claims the next epoch, after a restart too."""
+    """A transaction opened without profile kip-588 times out with it; the owner may claim the next epoch after a restart."""
     async with running_rig(data_dir, {"transaction.version": level}) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -326,11 +326,11 @@ async def test_compaction_keeps_the_newest_producer_epoch(data_dir: Path) -> Non
         assert committed(client) == ["a"]
 
 
-# --- time
+# --- time-outs and expiry
 
 
 async def test_a_transaction_recovered_before_its_time_out_does_not_time_out(data_dir: Path) -> None:
-    """It was opened with a time-out; who keeps it has none."""
+    """The transaction was opened with a time-out; recovering it with two-phase commit enabled removes the time-out."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC)
         client = rig.client()
@@ -385,7 +385,7 @@ async def test_an_open_transaction_prevents_the_expiry_of_its_id_and_its_produce
 
 @pytest.mark.parametrize("interval_ms", [100, 5_000])
 async def test_time_outs_and_expiry_are_checked_at_the_configured_intervals(interval_ms: int, data_dir: Path) -> None:
-    """Kafka's names; the first is 100 ms here."""
+    """The properties have Kafka's names; the default of the first is 100 ms in Stuntbroker."""
     often = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(interval_ms),
         "transaction.remove.expired.transaction.cleanup.interval.ms": str(2 * interval_ms),
@@ -396,7 +396,7 @@ async def test_time_outs_and_expiry_are_checked_at_the_configured_intervals(inte
         client = rig.client()
         assert add(client, pair(init(client, two_phase=False))) == OK
         actor = rig.actor(TXN)
-        actor.txn = Txn(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # It is over already.
+        actor.txn = Txn(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # Already past.
         rig.pass_time(interval_ms - 1)
         assert described(client).transaction_state == "Ongoing"
         rig.pass_time(1)
@@ -421,7 +421,7 @@ async def test_the_duration_filter_lists_only_transactions_that_are_open_for_lon
 
 
 class Images:
-    """What `kill -9` would have left after each write to a log, and what had been answered by then."""
+    """Copies of the disk as `kill -9` would leave it after each write, with the requests answered by then."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self.taken: list[tuple[MemoryDisk, list[str], str]] = []

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit over the wire (KIP-447): who may commit a group's offsets in a transaction, and what becomes of them."""
+"""TxnOffsetCommit over the wire (KIP-447): which members may commit offsets in a transaction, and when these take effect."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNSTABLE = (E.UNSTABLE_OFFSET_COMMIT, -1)
 
 
 def opened(rig: Rig, client: Client) -> Pair:
-    """The owner of a transaction that the group's offsets are in already."""
+    """Return the owner of a transaction to which the group's offsets were added."""
     rig.topic(TOPIC, 2)
     owner = pair(init(client, TXN))
     assert add_offsets(client, TXN, owner) == OK
@@ -96,7 +96,7 @@ async def test_invalid_partitions_of_a_txn_offset_commit_do_not_fail_valid_ones(
 
 
 def long_request(owner: Pair, count: int) -> bytes:
-    """Offsets for `count` partitions of one topic, a partition that does not exist, and one of another topic."""
+    """Return a request with offsets for `count` partitions of LONG, an unknown partition of it, and a partition of TOPIC."""
     topics = [
         TxnOffsetCommitRequestTopic(
             name, partitions=[TxnOffsetCommitRequestPartition(index, 5, -1, None) for index in range(partitions)]
@@ -134,7 +134,7 @@ async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(dur
 async def test_the_remaining_offsets_of_a_long_request_are_refused_when_its_transaction_has_ended(
     data_dir: Path,
 ) -> None:
-    """Written all the same, it would be in a transaction that nobody ends."""
+    """If they were written, they would open a transaction in the offsets topic that is never ended."""
     count = 2 * COMMITTED_AT_ONCE
     async with running_rig(data_dir) as rig:
         client, other = rig.client(), rig.client()
@@ -172,7 +172,7 @@ NOT_ADDED = [
 async def test_version_5_adds_the_offsets_to_the_transaction_on_its_own(
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
-    """KIP-890; who comes with an older one must have sent AddOffsetsToTxn."""
+    """KIP-890. Clients of older versions must send AddOffsetsToTxn first."""
     async with running_rig(data_dir) as rig:
         rig.topic(TOPIC, 2)
         client = rig.client()
@@ -204,7 +204,7 @@ async def test_only_the_owner_commits(version: int, data_dir: Path) -> None:
 async def test_the_previous_instance_cannot_commit_offsets_in_a_recovered_transaction(
     version: int, verified: str, data_dir: Path
 ) -> None:
-    """KIP-939: what was prepared is what is decided on, its offsets too."""
+    """KIP-939: a prepared transaction must not change any more, including its offsets."""
     async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:
         rig.topic(TOPIC, 2)
         zombie = rig.client()
@@ -248,7 +248,7 @@ GENERATIONS = [
 async def test_a_generation_of_a_group_that_does_not_exist_is_illegal(
     generation: int, member_id: str, instance_id: str | None, code: ErrorCode, version: int, data_dir: Path
 ) -> None:
-    """Without one a simple group comes to be, whoever says to be its member."""
+    """A request without a generation creates a simple group, with any member id."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)
@@ -260,7 +260,7 @@ async def test_a_generation_of_a_group_that_does_not_exist_is_illegal(
 
 
 def another_joins(client: Client) -> None:
-    """And the first member has not come back yet: a rebalance is under way."""
+    """Send JoinGroup as another member: a rebalance begins, as the first member has not rejoined yet."""
     request = JoinGroupRequest(GROUP, 30_000, 30_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
     client.feed(frame(request, 3))
     assert client.answers() == []
@@ -288,7 +288,7 @@ async def test_a_member_is_fenced_by_its_generation_and_not_held_up_by_a_rebalan
         assert described(generation=generation, member_id="z") == E.UNKNOWN_MEMBER_ID
         assert described(generation=generation) == E.UNKNOWN_MEMBER_ID
         assert described(generation=generation, member_id=me, instance_id="i") == E.UNKNOWN_MEMBER_ID
-        assert described() == OK  # An old producer that says nothing of its group.
+        assert described() == OK  # Old producers send no group metadata.
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -401,7 +401,7 @@ async def test_a_transaction_time_out_drops_pending_offsets(data_dir: Path) -> N
 async def test_an_admins_marker_drops_pending_offsets_and_an_unrelated_marker_is_only_written(
     data_dir: Path,
 ) -> None:
-    """`kafka-transactions abort` sends WriteTxnMarkers itself."""
+    """`kafka-transactions abort` sends WriteTxnMarkers directly to the partition leader."""
     async with running_rig(data_dir) as rig:
         client = rig.client()
         owner = opened(rig, client)

@@ -1,4 +1,4 @@
-"""`transaction.partition.verification.enable=false`: it is not asked who opens a transaction, but who adds to a kept one."""
+"""With `transaction.partition.verification.enable=false`, partitions verify only writes to recovered transactions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_with_verification_off_a_written_partition_refuses_late_records(da
 async def test_with_verification_off_no_partition_accepts_late_records_of_a_recovered_transaction(
     data_dir: Path,
 ) -> None:
-    """Neither one that was announced, and had no record yet, nor one that was never announced."""
+    """This includes a partition that was added but has no record yet, and a partition that was never added."""
     async with running_rig(data_dir, VERIFICATION_OFF) as rig:
         for topic in (OTHER, "third"):
             rig.topic(topic)
@@ -55,7 +55,7 @@ async def test_with_verification_off_a_group_accepts_no_late_offsets_of_a_recove
         assert end(rig.client(), owner).error_code == OK
 
 
-# --- a Kafka that did not ask yet
+# --- releases of Kafka without verification
 
 REFUSED = ErrorCode.INVALID_TXN_STATE
 RELEASES = {
@@ -63,7 +63,7 @@ RELEASES = {
     "3.6": (REFUSED, OK),
     **dict.fromkeys(("3.9", "4.0", "4.3"), (REFUSED, REFUSED)),
 }
-"""What a client hears that has not added the partition of its records, or of its offsets, to the transaction."""
+"""Errors of Produce and TxnOffsetCommit for a partition, or group, that the client has not added to the transaction."""
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -92,14 +92,14 @@ async def test_each_listener_verifies_partitions_as_its_release_does(data_dir: P
         assert write(old, owner, "a", 0, 7) == OK
 
 
-# --- who asked for a transaction's first batch, and had none appended (KIP-890)
+# --- a first batch that was verified but not appended (KIP-890)
 
 
 @pytest.mark.parametrize(("verified", "code"), [("true", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), ("false", OK)])
 async def test_a_duplicate_is_not_the_first_batch_of_its_transaction(
     verified: str, code: ErrorCode, data_dir: Path
 ) -> None:
-    """As in Kafka: no later sequence number may come before the one that was announced. Where nobody asks, nobody knows."""
+    """As in Kafka, a later sequence number is out of order after the duplicate. Without verification it is accepted."""
     async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:
         rig.topic(TOPIC)
         client = rig.client()

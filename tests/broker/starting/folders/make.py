@@ -1,7 +1,7 @@
-"""Makes the data folders of this directory, with the broker of some tree: make.py NAME COMMAND...
+"""Create the data folders of this directory with the broker of any version: make.py NAME COMMAND...
 
-COMMAND starts that broker, as `python -m stuntbroker`. NAME.tar.gz gets two folders: `clean`, of a broker that was stopped in
-order, and `killed`, of one that was killed with a transaction open. What is in them: test_folders_of_before.py.
+COMMAND starts that broker, as `python -m stuntbroker`. NAME.tar.gz gets two folders: `clean`, of a broker that was stopped
+cleanly, and `killed`, of a broker that was killed with an open transaction. test_folders_of_before.py lists their contents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROPERTIES = ("transaction.state.log.num.partitions=3", "offsets.topic.num.parti
 
 
 def fill(bootstrap: str) -> Producer:
-    """Returns a producer whose transaction is open: two records of it are in the log."""
+    """Write records and offsets; return a producer with an open transaction, two records of which are in the log."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic("orders", 2, config={"segment.bytes": "1048576"})]
     topics.append(NewTopic("state", 1, config={"cleanup.policy": "compact"}))
@@ -70,7 +70,7 @@ def main(name: str, *command: str) -> None:
             broker = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
             assert broker.stdout is not None
             producer = fill(broker.stdout.readline().split("kafka=")[1].split()[0])
-            time.sleep(1)  # What is written at a leisurely pace, such as the end of a transaction.
+            time.sleep(1)  # Wait for deferred writes, such as the end of a transaction.
             broker.send_signal(number)
             broker.wait()
             del producer
