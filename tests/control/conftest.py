@@ -1,4 +1,4 @@
-"""A broker in this process, without sockets, whose clock stands still until a test moves it."""
+"""Fixtures for a broker in this process, without sockets, whose clock moves only when a test advances it."""
 
 from __future__ import annotations
 

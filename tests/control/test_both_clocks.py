@@ -1,4 +1,4 @@
-"""The clock of a test against the machine's: the same steps, and the same time between them, get the same replies."""
+"""The same steps with the same pauses get the same responses with the test clock and with the system clock."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.kit.transactions.two_calls import add, begin
 from tests.kit.valid_requests import TOPIC
 
 SHORT_MS = 150
-"""What times out,"""
+"""Time-out, retention or expiry time in these tests, in ms."""
 WAIT_MS = 700
-"""and how long is waited for it: longer than to the sweep after that, of which there is one every 100 ms."""
+"""Time to wait for it: enough for the next sweep, which comes every 100 ms."""
 SIZE = 2_000
 EXPIRING = {"transactional.id.expiration.ms": str(SHORT_MS)}
 SHORT_RETENTION = {"offsets.retention.minutes": str(SHORT_MS), "offsets.retention.check.interval.ms": "100"}
@@ -81,7 +81,7 @@ async def a_long_poll_ends(rig: Rig, client: Client, wait: Wait) -> list[Any]:
 
 
 def produced(client: Client, clock: Clock, **stamped: int) -> int:
-    """The error of a batch with one record of now, large enough that cleaning pays."""
+    """Produce a batch with one current record, large enough for compaction; return the error code."""
     data = bytes(build_batch([(b"key", b"v" * SIZE)], clock.now_ms(), **stamped))
     answer = client.ask(produce(data), 8)
     code: int = answer.responses[0].partition_responses[0].error_code
@@ -89,7 +89,7 @@ def produced(client: Client, clock: Clock, **stamped: int) -> int:
 
 
 def first_offset(client: Client) -> int:
-    """Of the first record that is still there."""
+    """Return the offset of the first record that still exists."""
     answer = client.ask(fetch(0, 0), 11).responses[0].partitions[0]
     return read_header(bytes(answer.records)).base_offset
 
@@ -128,7 +128,7 @@ async def the_sequences_of_a_silent_producer_are_forgotten(rig: Rig, client: Cli
 
 @asynccontextmanager
 async def running(is_test_s: bool, properties: dict[str, str]) -> Any:
-    """A broker, and how time passes for it."""
+    """Run a broker; yield its rig, and a function that lets time pass."""
     clock = TestClock()
     if is_test_s:
         clock.pause()

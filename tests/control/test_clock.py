@@ -123,7 +123,7 @@ async def test_advancing_an_hour_times_out_each_transaction_at_its_own_time(rig:
 
 
 async def test_a_skipped_periodic_call_runs_when_another_call_gives_it_work(rig: Rig, control: Control) -> None:
-    """A sweep with nothing to do is left out until the next call only, which may give it something."""
+    """A sweep with nothing to do is skipped only until the next other call, as that call may give it work."""
     clock, timers = rig.broker.clock, rig.broker.timers
     begin_ms = clock.monotonic_ms()
     calls: list[int] = []
@@ -174,7 +174,7 @@ async def test_work_in_slices_is_done_before_time_continues(rig: Rig, control: C
 
 
 def calls_of(rig: Rig, name: str) -> list[int]:
-    """Has an item for each time that the housekeeping calls this method of the transactions."""
+    """Return a list that gets an item whenever housekeeping calls this method of the transactions."""
     calls: list[int] = []
     transactions = rig.broker.transactions
     method = getattr(transactions, name)
@@ -185,7 +185,7 @@ def calls_of(rig: Rig, name: str) -> list[int]:
 
 
 async def test_advancing_an_hour_calls_few_sweeps(rig: Rig, control: Control) -> None:
-    """Of the 36,000 sweeps of an hour none is made while there is nothing to end."""
+    """An hour has 36,000 sweeps; those without a transaction to end are skipped."""
     rig.topic("t")
     begin(rig.client(), timeout_ms=600_000)
     sweeps = calls_of(rig, "sweep")
@@ -215,7 +215,7 @@ async def test_requests_that_arrive_during_an_advance_are_handled_after_it(rig: 
 
 
 def ask_while_moving(rig: Rig, client: Client, control: Control) -> asyncio.Future[None]:
-    """Begin to move time on, and have a request come while it is."""
+    """Begin to advance the clock by an hour, during which a request arrives."""
     moving = asyncio.ensure_future(control.clock.advance(HOUR_MS))
     rig.broker.timers.call_later(1_000, lambda: client.feed(frame(MetadataRequest([]), 9)))
     return moving

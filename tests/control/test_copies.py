@@ -1,4 +1,4 @@
-"""Snapshots: a broker is put back into a state, and copies of it go on from there, each by itself."""
+"""Snapshots: a broker can be restored to a snapshot, and forks of a snapshot run independently."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PARKED_AT = [
     *((point, True, nth) for point in COMMIT_POINTS for nth in ((1, 2, 3) if "marker" in point else (1,))),
     *((point.replace("Commit", "Abort"), False, 1) for point in COMMIT_POINTS),
 ]
-"""Point, whether the transaction commits, and which time the point is passed."""
+"""(point, whether the transaction commits, which passing of the point parks it)."""
 
 
 def begin_and_write(client: Client, topic: str = "t") -> tuple[int, int]:
@@ -63,7 +63,7 @@ def end_frame(pair: tuple[int, int], commit: bool = True) -> bytes:
 
 
 def logs_of(control: Control) -> dict[str, bytes]:
-    """The content of the logs of a broker's partitions."""
+    """Return the contents of the non-empty partition logs by name."""
     data_dir = control.broker.data_dir
     for log in data_dir.logs.values():
         log.flush_buffered()
@@ -145,7 +145,7 @@ async def test_a_fork_copies_the_counts_of_faults_and_counts_separately(rig: Rig
 
 
 class Given:
-    """What InitProducerId gave."""
+    """Producer id and epoch, as in the response of InitProducerId."""
 
     def __init__(self, producer_id: int, producer_epoch: int) -> None:
         self.producer_id = producer_id
@@ -153,7 +153,7 @@ class Given:
 
 
 async def test_the_first_request_of_an_id_is_parked_again_in_a_fork(rig: Rig, control: Control) -> None:
-    """The id is not in the transaction log yet."""
+    """At this stop, the id is not in the transaction log yet."""
     host = BrokerHost(control)
     stop = control.stops.add("txn.Empty.before", {"action": "park"})
     rig.client().feed(frame(InitProducerIdRequest("pay", 60_000), 4))
@@ -175,7 +175,7 @@ async def test_requests_that_come_while_a_snapshot_is_taken_are_not_in_it(rig: R
     pair = begin_and_write(client)
     client.connection.pause_writing()
     client.feed(end_frame(pair))
-    client.connection.is_paused = False  # As `take_snapshot` meets it: the request is there, and is handled next.
+    client.connection.is_paused = False  # `take_snapshot` runs before this request is handled.
     snapshot = await BrokerHost(control).snapshot()
     assert len(client.answers()) == 1, "the request was not handled afterwards"
 
@@ -247,7 +247,7 @@ async def test_a_broker_that_held_data_at_its_start_is_not_reset(rig: Rig, contr
         await BrokerHost(control).reset()
 
 
-# --- as a test uses them
+# --- snapshots and forks through the fixture
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def broker() -> Iterator[Broker]:
 
 
 def wait_for_stop(broker: Broker, id_: str, count: int) -> int:
-    """Wait over a connection of its own until a stop has fired so often; return how often it has."""
+    """Wait on a new connection until a stop has fired `count` times; return how often it has fired."""
     with closing(ControlClient(broker.control_url)) as client:
         (stop,) = client.post(f"/v1/stops/{id_}/wait", {"count": count}, 20)["stops"]
     fired: int = stop["fired"]

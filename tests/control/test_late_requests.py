@@ -1,4 +1,4 @@
-"""Requests that arrive late, over a socket, and what becomes of the transaction that they meet."""
+"""Late requests over a socket, and their effects on the current transaction."""
 
 from __future__ import annotations
 

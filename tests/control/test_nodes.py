@@ -1,4 +1,4 @@
-"""Nodes in the hands of a test: over HTTP, by the command and by the object that it has of its broker."""
+"""Control of nodes in a test: over HTTP, with the `ctl` command and with the `Broker` object."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_requests_and_clients_are_shown_with_their_listener_and_node(broker: Bro
 
 def test_a_node_is_stopped_and_started(broker: Broker) -> None:
     broker.nodes.stop(2)
-    broker.nodes.stop(2)  # It is already.
+    broker.nodes.stop(2)  # It is stopped already.
 
     assert [node.id for node in broker.nodes if not node.is_running] == [2]
     assert broker.nodes.leader("orders", 1) == 3

@@ -1,4 +1,4 @@
-"""Plans: carried out as a whole or not at all, and told as they are."""
+"""Plans are applied completely or not at all, and the API returns the active plan."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ AS_JSON = {
 }
 
 BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
-"""Aliases by which forty lines are 2^40 values."""
+"""YAML in which aliases turn forty lines into 2^40 values."""
 
 
 def test_a_surrogate_pair_in_yaml_is_one_character_as_in_json(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""States that would take long to come to, and what clients find then."""
+"""Seeded states that would otherwise take long to reach, and the responses that clients get in them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_a_sequence_wraps_to_zero_after_its_maximum(rig: Rig, client: Clie
         answers.append((part.error_code, part.base_offset))
 
     out_of_order = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
-    assert answers == [out_of_order, (0, 1), (0, 1), (0, 4), out_of_order]  # The third is the second once more.
+    assert answers == [out_of_order, (0, 1), (0, 1), (0, 4), out_of_order]  # The third is a duplicate of the second.
 
 
 @pytest.mark.parametrize("with_records", [False, True])

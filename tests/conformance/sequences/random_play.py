@@ -89,7 +89,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             self.settle_groups()
         getattr(self, act.kind)(**args)
 
-    # --- who
+    # --- producers and their credentials
 
     def producer(self, who: str) -> Producer:
         if who not in self.producers:
@@ -385,7 +385,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             self.side.drop("acks 0")
         self.side.note(f"Produce v{version} {self.label}, then", messages)
 
-    # --- whoever looks
+    # --- reading
 
     def fetch(
         self, version: int, parts: Sequence[str], isolation: int, offset: int | str = "start", limit: int = 1 << 20

@@ -226,7 +226,7 @@ class GroupPlayer(BasePlayer):
         ]
         self.ask("OffsetDelete", 0, group_id=self.side.name(group), topics=topics)
 
-    # --- whoever looks
+    # --- reading
 
     def describe_group(self, group: str, version: int) -> None:
         self.ask("DescribeGroups", version, groups=[self.side.name(group)])

@@ -30,7 +30,7 @@ class TopicPlayer(BasePlayer):
     def _look(self, name: str, partitions: int) -> None:
         self.side.wait_for_topic(name, partitions)
         self.topic_ids[name] = self.side.topic_id(name)
-        self.side.names.of("topic", self.topic_ids[name])  # Before a reply names several, in an order of its own.
+        self.side.names.of("topic", self.topic_ids[name])  # Assigns the common name in a fixed order.
 
     def create_topic(self, topic: str, version: int, partitions: int, configs: Mapping[str, str]) -> None:
         name = self.side.name(topic)

@@ -64,7 +64,7 @@ def run(
     """Play the acts on both brokers; return the differences that are not allowed, in the order of the acts.
 
     `own` is the prefix of ids that were planted with high epochs; in Stuntbroker they come into being with the first request.
-    `first_to_expire` tells what expires first on the brokers of the theme expiry. `is_verified` is false if the brokers run
+    `first_to_expire` names what expires first on the brokers of the theme expiry. `is_verified` is false if the brokers run
     with the settings UNVERIFIED.
     """
     replies: list[int] = []
@@ -121,7 +121,7 @@ class Tally:
     replies: int = 0
     troubles: int = 0
     names: Iterator[str] = field(default_factory=lambda: repeat(""))
-    """Prefixes of planted ids; an empty prefix stands for a new random one."""
+    """Prefixes of planted ids; an empty prefix means a new random one."""
     is_verified: bool = True
     """Whether the brokers verify the partitions of a transaction."""
     known: set[str] = field(default_factory=set)

@@ -1,13 +1,13 @@
-"""What users have reported of other brokers and clients and could not test: each is a test of a few lines here.
+"""Problems that users reported for other brokers and clients and could not test: here, each is a test of a few lines.
 
-| report | what went wrong there |
+| report | problem |
 |---|---|
 | aiokafka issue 1134 | a producer never looked for its coordinator again |
-| librdkafka issue 3928 | a producer that was alone was told that it is fenced: it had timed out |
-| KIP-890 | the answer to a commit is lost, and its repetition must not end the next transaction |
-| KAFKA-20090 | the epochs of a producer run out |
-| flink-connector-kafka issue 238 | a transaction hangs, and read_committed consumers with it |
-| Jepsen's analysis of Bufstream 0.1.0 | a delayed EndTxn ends the next transaction, which is torn |
+| librdkafka issue 3928 | a producer that had timed out got a fencing error, although there was no other producer |
+| KIP-890 | the response to a commit is lost, and its retry must not end the next transaction |
+| KAFKA-20090 | the epochs of a producer are exhausted |
+| flink-connector-kafka issue 238 | a hanging transaction blocks read_committed consumers |
+| Jepsen's analysis of Bufstream 0.1.0 | a delayed EndTxn ends the next transaction, only part of which is committed |
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_flink_238_a_hanging_transaction_is_found_and_ended(broker: Broker, caps
     producer = producer_of(broker)
     write(producer, "42 EUR")
     producer.commit_transaction(10)
-    broker.assert_committed("payments", [])  # It hides behind the one that hangs.
+    broker.assert_committed("payments", [])  # The hanging transaction hides it.
 
     assert run(["txn", "find-hanging", "--bootstrap", broker.bootstrap]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "txn abort" in line]
@@ -158,4 +158,4 @@ def test_a_full_disk_loses_no_acknowledged_transaction(broker: Broker) -> None:
     broker.restart()
     values = [value.decode() for value in broker.values("payments") if value is not None]
     assert committed and values[: len(committed)] == committed
-    assert len(values) <= len(committed) + 1  # A commit may have been carried out, and its answer was not.
+    assert len(values) <= len(committed) + 1  # The response to the last commit may be lost.

@@ -1,6 +1,6 @@
-"""Clients of a cluster whose leaders and coordinators move, and whose nodes stop: they find their way, and nothing is torn.
+"""Clients of a cluster find moved leaders and coordinators, survive stopped nodes, and transactions stay atomic.
 
-Kafka's own client in Java and franz-go are in tests/peers/test_nodes.py.
+tests/peers/test_nodes.py has the tests with Kafka's Java client and franz-go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the broker sends to itself for a test comes by a listener that serves it, whichever Kafka the listeners are."""
+"""Requests that the broker sends to itself for a test use a listener that serves them, with every personality."""
 
 from __future__ import annotations
 

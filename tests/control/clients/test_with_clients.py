@@ -1,4 +1,4 @@
-"""Real clients, and what a test does to them by the object that it has of its broker."""
+"""Tests with real clients that control the broker through its `Broker` object."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_coordinator_that_moves_is_looked_for_again(broker: Broker) -> None:
 
 
 def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_reported(broker: Broker) -> None:
-    """librdkafka sends AddPartitionsToTxn in a version whose fields have names of their own."""
+    """librdkafka sends a version of AddPartitionsToTxn whose fields have other names than in the newest version."""
     producer = producer_of(broker, "eu/west/pay 1?")
     producer.begin_transaction()
     producer.produce("payments", "42 EUR")
@@ -70,7 +70,7 @@ def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_reported(br
 
     shown = transaction(broker.control, "eu/west/pay 1?")
     assert shown["phase"] == "CompleteCommit"
-    # On a slow machine librdkafka looks for the coordinator twice.
+    # On a slow machine librdkafka sends FindCoordinator twice.
     apis = list(dict.fromkeys(request["api"] for request in shown["requests"]))
     assert apis == ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
 
@@ -120,7 +120,7 @@ def test_a_commit_during_which_the_broker_is_killed_is_applied_once(point: str, 
 
 
 def test_a_late_commit_tears_the_transaction_of_a_client_that_speaks_version_1(broker: Broker) -> None:
-    """The anomaly of the Jepsen report on a broker with clients of before KIP-890."""
+    """This is the anomaly of Jepsen's report on Bufstream, with a client from before KIP-890."""
     broker.create_topic("two", 2)
     producer = producer_of(broker)
     for value in ("first", "half"):
@@ -147,7 +147,7 @@ def test_waiting_for_an_unreached_stop_reports_that_nothing_matched(broker: Brok
 
 
 def test_fences_by_a_time_out_and_by_a_newer_instance_are_distinguished(broker: Broker) -> None:
-    """The client gets the same error code for both; the broker knows which it was."""
+    """The client gets the same error code for both causes, but the broker reports the right one."""
     sleeper = producer_of(broker, transaction_timeout_ms=60_000)
     sleeper.begin_transaction()
     sleeper.produce("payments", "late")

@@ -1,4 +1,4 @@
-"""The API over HTTP, of a broker that runs as a process."""
+"""The HTTP API of a broker that runs as a process."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.kit.processes.process import DEADLINE_S, Process, run, serving
 
 
 class Api:
-    """What one broker answers."""
+    """The HTTP API of one broker."""
 
     def __init__(self, url: str) -> None:
         self.address = url.removeprefix("http://")
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, Any]:
-        """(status, content type, JSON)"""
+        """Send a request; return (status, content type, decoded JSON)."""
         connection = http.client.HTTPConnection(self.address, timeout=10)
         try:
             content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
@@ -200,7 +200,7 @@ def test_the_openapi_document_has_every_operation(api: Api) -> None:
 
 
 def test_the_client_of_tests_knows_every_field_of_a_fault() -> None:
-    """It has lists of its own, because the fixture does not import the broker's side; the API is an argument of `add`."""
+    """The fixture does not import code of the broker, so it has its own lists. It passes the API as an argument of `add`."""
     assert {"api", *control.MATCH} == faults.MATCH.keys()
     assert set(control.WHEN) == faults.WHEN.keys()
 
@@ -244,7 +244,7 @@ def test_the_control_client_reconnects_when_its_connection_was_closed() -> None:
             for number in range(3):
                 connected, _ = listening.accept()
                 with connected:
-                    if number < 2:  # The last one is closed unanswered.
+                    if number < 2:  # The last one gets no response.
                         connected.recv(10_000)
                         connected.sendall(answer % number)
 

@@ -1,4 +1,4 @@
-"""The server does what /v1/openapi.json says, for requests that nobody thought of: schemathesis makes them up."""
+"""The server conforms to /v1/openapi.json for requests that schemathesis generates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.kit.processes.process import serving
 
 HOUR_MS = 3_600_000
 EXAMPLES = 25
-"""Of each operation."""
+"""Number of generated requests for each operation."""
 
 
 @pytest.fixture(scope="module")
 def described() -> Iterator[BaseSchema]:
-    """What a running broker says about its control."""
+    """Yield the OpenAPI document of a running broker."""
     with serving("--control", "--topic", "orders") as broker:
         control = broker.line.split("control=")[1].strip()
         yield schemathesis.openapi.from_url(f"{control}/v1/openapi.json")
@@ -35,7 +35,7 @@ def test_responses_to_any_request_match_the_openapi_document(operation: Operatio
     def ask(case: Any) -> None:
         if isinstance(case.body, dict) and isinstance(case.body.get("ms"), int):
             case.body["ms"] = min(case.body["ms"], HOUR_MS)  # A year would take a minute.
-        # A body may name topics, ids and points that there are not, which no schema can know.
+        # A valid body may still name unknown topics, ids and points, which the schema cannot exclude.
         case.call_and_validate(timeout=30, excluded_checks=[positive_data_acceptance])
 
     ask()

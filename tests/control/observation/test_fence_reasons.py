@@ -1,4 +1,4 @@
-"""Answers that tell a producer that it is fenced say why."""
+"""Responses with a fencing error include the cause of the fence."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def fence(broker: Broker) -> PreparedTxnState:
     state = broker.transactions()[0]
     new = Producer(options | {"client.id": "new"})
     new.init_transactions(10)
-    with pytest.raises(KafkaException):  # Tags that it does not know are no trouble to another client.
+    with pytest.raises(KafkaException):  # It ignores unknown tagged fields.
         old.commit_transaction(10)
     return PreparedTxnState(state.producer_id, state.producer_epoch)
 

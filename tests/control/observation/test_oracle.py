@@ -1,4 +1,4 @@
-"""The oracle: nothing is found where the broker is right, whatever clients do, and each planted mistake is."""
+"""The oracle finds no errors in a correct broker, whatever its clients do, and finds each planted error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kinds(control: Control) -> list[str]:
 async def test_the_oracle_has_no_findings_for_random_producers_and_faults(
     seed: int, rig: Rig, control: Control
 ) -> None:
-    """Commits, aborts, time-outs, second instances, zombies, staged offsets, under a new plan every 250 steps."""
+    """Producers commit, abort, time out, are fenced and write as zombies; a new plan of faults applies every 250 steps."""
     world = FaultyWorld(rig, control, seed)
     for number in range(1_500):
         if not number % 250:
@@ -66,7 +66,7 @@ async def test_deleted_markers_are_not_reported_as_missing(rig: Rig, control: Co
     producer = RawProducer(rig)
     producer.write(0)
     producer.end()
-    rig.log("t", 0).delete_records(rig.log("t", 0).next_offset)  # Before anything was read.
+    rig.log("t", 0).delete_records(rig.log("t", 0).next_offset)  # Before the oracle reads anything.
     assert kinds(control) == []
     producer.write(0)
     producer.end()
@@ -78,7 +78,7 @@ async def test_deleted_markers_are_not_reported_as_missing(rig: Rig, control: Co
 
 
 async def test_two_outcomes_of_one_millisecond_are_distinguished(rig: Rig, control: Control) -> None:
-    """Transaction version 1: the epoch stays the same, and the clock of this broker stands still."""
+    """With transaction version 1 the epoch stays the same, and the clock of this broker does not move."""
     rig.topic("t", 1)
     client = rig.client()
     given = begin(client)
@@ -88,7 +88,7 @@ async def test_two_outcomes_of_one_millisecond_are_distinguished(rig: Rig, contr
     assert kinds(control) == [] and control.oracle.transactions == 3
 
 
-# --- planted mistakes
+# --- planted errors
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -101,7 +101,7 @@ def forget_a_marker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opposite(marker: Any, now_ms: int) -> Any:
-    """A marker of the same transaction that aborts what the other one commits, and commits what it aborts."""
+    """Return a marker of the same transaction with the opposite outcome."""
     from stuntbroker.storage.marker import new_marker
 
     return new_marker(

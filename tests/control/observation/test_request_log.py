@@ -1,4 +1,4 @@
-"""What became of the last requests."""
+"""States of the requests in the request log."""
 
 from __future__ import annotations
 

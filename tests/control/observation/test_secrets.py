@@ -11,7 +11,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
 
 
 def test_values_of_passwords_and_of_unknown_properties_are_hidden_and_no_others() -> None:
-    """An unknown property may be the password of a plug-in: DescribeConfigs hides it, too."""
+    """An unknown property may be the password of a plug-in, so DescribeConfigs also hides it."""
     names = {
         "ssl.keystore.password": HIDDEN,
         "listener.name.ssl.ssl.keystore.key": HIDDEN,

@@ -1,4 +1,4 @@
-"""What the API says about a group: committed offsets, and what open transactions would commit."""
+"""State of a group in the API: committed offsets, and pending offsets of open transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: what it shows, that it follows what happens, its forms, and whom it lets in. test_page_in_browser.py looks at it."""
+"""The web page: contents, live updates, forms and access control. test_page_in_browser.py opens it in a browser."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_fence_that_no_client_caused_is_shown(broker: Broker, browser: Browser
     producer = producer_of(broker)
     write(producer, "42 EUR")
     broker.clock.advance(minutes=15)
-    assert "is fenced from now on: timeout" in browser.get("/page/transactions/pay-1")  # Before the client comes back.
+    assert "is fenced from now on: timeout" in browser.get("/page/transactions/pay-1")  # Before the client returns.
     with pytest.raises(confluent_kafka.KafkaException):
         producer.commit_transaction(10)
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it is live, says when it is not, and axe finds nothing to complain of.
+"""The page in a real browser updates itself, shows when it cannot, and has no findings of the accessibility checker axe.
 
 Needs Chromium (Debian: chromium) and `pip install playwright axe-playwright-python`: CONTRIBUTING.md.
 """
@@ -120,7 +120,7 @@ def test_every_control_is_reached_by_the_keyboard(broker: Broker, page: Any) -> 
 
 
 def test_this_chromium_starts() -> None:
-    """A browser that cannot start would fail above in a way that is hard to read."""
+    """If the browser cannot start, the failures of the tests above are hard to understand."""
     assert CHROMIUM is not None
     done = subprocess.run([CHROMIUM, "--version"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What can be waited for, and what is said when it does not come."""
+"""Conditions that can be waited for, and the error when a condition does not become true in time."""
 
 from __future__ import annotations
 

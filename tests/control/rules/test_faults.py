@@ -1,4 +1,4 @@
-"""Which requests a rule is for, and which rules cannot be."""
+"""Which requests a rule matches, and which rules are invalid."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_fault_matches_requests_of_the_fixture_only_by_their_client_id() -> No
 
 
 def fired(count: int, now_ms: int = 0, **when: Any) -> list[int]:
-    """Which of `count` requests a rule does something to, counted from 1."""
+    """Return which of `count` requests the rule fires for, counted from 1."""
     fault = read_fault("fault-1", rule("Produce", close=True, **when), 0)
     return [number for number in range(1, count + 1) if fault.fires(subject(0, PRODUCE), now_ms)]
 

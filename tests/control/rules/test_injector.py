@@ -61,7 +61,7 @@ async def test_a_topic_matches_by_its_name_in_the_groups_of_offset_fetch_too(
         assert (len(client.answers()), fault.matched) == (1, matched)
 
 
-# --- made answers
+# --- responses with a chosen error
 
 
 @pytest.mark.parametrize(("key", "version"), CASES, ids=IDS)
@@ -117,7 +117,7 @@ def test_a_fetch_is_matched_by_the_partitions_of_its_session(
     assert fault.fired == 1
 
 
-# --- what becomes of a request
+# --- lost, delayed, held and changed requests and responses
 
 
 async def test_a_request_with_an_error_fault_is_not_handled(rig: Rig, control: Control, client: Client) -> None:
@@ -272,7 +272,7 @@ async def test_a_reorder_fault_swaps_two_requests(
 async def test_a_reordered_request_follows_the_response_to_the_other_request(
     rig: Rig, control: Control, client: Client
 ) -> None:
-    """Whose answer may itself take its time."""
+    """The other request is a Fetch, whose response waits for `max_wait_ms`."""
     fault = control.injector.add(rule(["InitProducerId", "Fetch"], reorder=True, times=1))
     reader = rig.client()
     client.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
@@ -297,7 +297,7 @@ async def test_a_request_that_fails_when_it_is_released_holds_up_no_other(
     assert control.injector.release(fault.id) == 2
     assert broken.transport.closed
     assert [facts["api_key"] for name, facts in rig.events.kept if name == "request_crashed"] == [19]
-    rig.events.kept.clear()  # It was meant to crash.
+    rig.events.kept.clear()  # The test caused the crash.
     assert decode(client.answers()[0], 26, 4).error_code == ErrorCode.NONE
 
 
@@ -322,7 +322,7 @@ async def test_a_throttle_fault_sets_the_throttle_time(rig: Rig, control: Contro
 async def test_a_producer_is_throttled_and_its_errors_are_in_the_log_of_requests(
     version: int, is_there: bool, rig: Rig, control: Control
 ) -> None:
-    """Answers to Produce are written by hand, unlike others."""
+    """Unlike others, Produce responses have a hand-written encoder."""
     topic_id = rig.topic(TOPIC).id if is_there else bytes(15) + b"x"
     client = rig.client()
     control.injector.add(rule("Produce", throttle_ms=1_234))
@@ -358,7 +358,7 @@ async def test_a_corrupt_response_keeps_only_its_length_and_correlation_id(
 async def test_the_response_to_a_fenced_producer_can_be_corrupt_too(
     version: int, rig: Rig, control: Control, client: Client
 ) -> None:
-    """The reason of the fence is not added to it: it cannot be decoded."""
+    """The cause of the fence cannot be added to a corrupt response, which cannot be decoded."""
     fenced = client.ask(InitProducerIdRequest("pay", 60_000), 4)
     client.ask(InitProducerIdRequest("pay", 60_000), 4)
     control.injector.add(rule("EndTxn", corrupt=True))
@@ -371,14 +371,14 @@ async def test_the_response_to_a_fenced_producer_can_be_corrupt_too(
 
 
 async def test_a_response_that_comes_later_can_be_lost_too(rig: Rig, control: Control, client: Client) -> None:
-    """EndTxn v5 is answered by its coordinator, in bytes."""
+    """The coordinator sends the response to EndTxn later, as encoded bytes."""
     given = begin(client)
     control.injector.add(rule("EndTxn", lose_response=True))
     client.feed(frame(end_request(given), 5))
     assert (client.answers(), client.transport.closed, phase_of(rig)) == ([], True, "CompleteCommit")
 
 
-# --- rules at work
+# --- active rules
 
 
 async def test_the_injector_is_an_interceptor_only_while_faults_exist(rig: Rig, control: Control) -> None:
@@ -437,7 +437,7 @@ async def test_a_fault_sets_the_producer_epoch_unless_higher_or_in_a_transaction
     fault = control.injector.add(rule("InitProducerId", producer_epoch=32_700))
     given = begin(client)
     assert given.producer_epoch == 32_701
-    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 32_703  # An abort takes one.
+    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 32_703  # The abort bumps it, too.
     assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 32_704
     assert client.ask(InitProducerIdRequest(None, 60_000), 4).producer_epoch == 0
     assert fault.fired == 4

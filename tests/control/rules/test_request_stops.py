@@ -1,4 +1,4 @@
-"""A request that fails at a point of its own, or whose broker ends there: nothing of it is done before, all of it after."""
+"""A request fails, or its broker is killed, at the request's own points: before it nothing is changed, after it everything."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.kit.valid_requests import GROUP, TOPIC, TXN, batch, valid_request
 
 SESSION_TIMEOUT_MS = 10_000
 NEW_TOPIC = "made"
-"""The topic that the requests of `valid_requests` create, delete and ask for."""
+"""Topic that the requests of `valid_requests` create, delete and describe."""
 
 
 def request_of(rig: Rig, name: str, producer_id: int = 1_000, epoch: int = 0) -> Any:
-    """The request with the points `name`, in the newest version."""
+    """Return a valid request, in the newest version, of the API that has the points `name`."""
     key = KEYS[REQUESTS[name][0]]
     return valid_request(key, SERVED[key].newest, rig.topic(TOPIC).id, producer_id, epoch)
 
 
-# --- what must be there before a request, and the request
+# --- requests and their preparation
 
 
 def plain(name: str) -> Callable[[Rig, Client], Any]:
@@ -38,7 +38,7 @@ def plain(name: str) -> Callable[[Rig, Client], Any]:
 
 
 def with_producer(name: str, is_open: bool = False) -> Callable[[Rig, Client], Any]:
-    """The request of a producer that has its id; `is_open`: and a transaction with the topic's partition."""
+    """Return a function that prepares a producer, with `is_open` also a transaction, and returns the producer's request."""
 
     def prepared(rig: Rig, client: Client) -> Any:
         given = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
@@ -71,7 +71,7 @@ def creating(name: str, is_there: bool) -> Callable[[Rig, Client], Any]:
 
 
 def of_member(name: str) -> Callable[[Rig, Client], Any]:
-    """The request of the only member of a group, which has its assignment unless it asks for that."""
+    """Return a function that joins a group, also syncs it unless the request is a SyncGroup, and returns the member's request."""
 
     def prepared(rig: Rig, client: Client) -> Any:
         member = client.ask(request_of(rig, "group.join"), 3)
@@ -118,7 +118,7 @@ def has_marker(rig: Rig) -> bool:
 
 
 def transaction(rig: Rig) -> tuple[str, list[str]]:
-    """The phase, and the topics of the transaction."""
+    """Return the phase and the topics of the transaction."""
     txn = rig.broker.transactions.state_of(TXN)
     return phase_of(rig, TXN), sorted({topic for topic, _ in txn.partitions}) if txn is not None else []
 
@@ -132,7 +132,7 @@ def committed_offsets(rig: Rig) -> list[int]:
 
 
 def group(rig: Rig) -> tuple[str, int]:
-    """The state of the group, and how many members it has."""
+    """Return the state of the group and its number of members."""
     group = rig.broker.groups.group(GROUP)
     return ("", 0) if group is None else (group.state.value, len(group.members))
 
@@ -142,7 +142,7 @@ def is_there(rig: Rig) -> bool:
 
 
 def nothing(rig: Rig) -> None:
-    """Of a request that only asks."""
+    """State for requests that change nothing."""
 
 
 class Row(NamedTuple):
@@ -153,11 +153,11 @@ class Row(NamedTuple):
     before: Any = None
     after: Any = None
     second_error: ErrorCode = ErrorCode.NONE
-    """What the client hears who asks again for what is done."""
+    """Error of a retry after the request was carried out."""
     version: int | None = None
-    """Default: the newest."""
+    """Version of the request; by default the newest."""
     unsynced: str = ""
-    """The side on which the group has no assignment yet, so that a restart forgets its members."""
+    """`before` or `after`: where the group has no assignment yet, so that its members are lost in a restart."""
 
 
 ROWS = {
@@ -200,14 +200,14 @@ CASES = [(name, side) for name in ROWS for side in ("before", "after")]
 
 @pytest.fixture
 async def rig(tmp_path: Any) -> Any:
-    """A broker in which a group of one member need not wait for others."""
+    """Run a broker in which the first JoinGroup of a group need not wait for other members."""
     async with running_rig(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as rig:
         rig.topic(TOPIC)
         yield rig
 
 
 def answered(answers: list[bytes], key: int, version: int) -> list[int]:
-    """The errors in the only answer."""
+    """Return the distinct errors in the only response."""
     (answer,) = answers
     return list(dict.fromkeys(error_codes(decode(answer, key, version))))
 
@@ -217,7 +217,7 @@ async def ask_again(rig: Rig, request: Any, key: int, version: int) -> list[int]
     retry.feed(frame(request, version))
     answers = await settled(retry)
     if not answers:
-        rig.pass_time(SESSION_TIMEOUT_MS)  # A join waits for the member whose answer was lost.
+        rig.pass_time(SESSION_TIMEOUT_MS)  # The join waits for the first member.
         answers = await settled(retry)
     return answered(answers, key, version)
 

@@ -1,4 +1,4 @@
-"""A start that fails or is ended on its way loses nothing: the next one does what is left."""
+"""A start that fails or is killed midway loses nothing: the next start completes the remaining steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES = [(point, action) for point in START for action in POINTS[point].actions]
 
 @pytest.fixture
 def half_committed(tmp_path: Path) -> Path:
-    """The data folder of a broker that was ended when a commit was decided and no marker was written."""
+    """Return the data folder of a broker that was killed after a PrepareCommit record and before the markers."""
     data_dir = tmp_path / "data"
     plan = ("--control", "--plan", "broker-dies-while-it-commits")
     with serving("--data-dir", str(data_dir), *plan, "--topic", "t") as broker:

@@ -1,4 +1,4 @@
-"""Stops at every point of a transaction: parked, failing, and ended there, with what a restart makes of it."""
+"""Stops at every point of a transaction: parked, failing, and killed there, and the state after a restart."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ GROUP = "readers"
 
 
 class Way(NamedTuple):
-    """How a transaction comes to a point, and what is true there."""
+    """How a transaction reaches a point, and its state there."""
 
     commit: bool
     phase: str
-    """What is in the transaction log when it comes there: "" where there is no such id."""
+    """Phase in the transaction log at the point; "" if the log does not have the id."""
     markers: int
-    """How many of the partitions have their marker."""
+    """Number of partitions that have their marker at the point."""
     after_restart: str
-    """What a broker makes of it that starts with the files of this moment."""
+    """Phase after a restart from the files at the point."""
 
 
 COMMIT, ABORT = True, False
@@ -74,11 +74,11 @@ WAYS = {
     "request.after": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
     "txn.reply": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
 }
-"""Points of EndTxn, in a transaction over two partitions and the offsets of a group."""
+"""Points of EndTxn in a transaction with two partitions and the offsets of a group."""
 
 
 def open_transaction(client: Client) -> Any:
-    """A transaction of `pay` over the partitions of `t` and the offsets of a group."""
+    """Open a transaction of the id `pay` with two partitions of `t` and the offsets of a group."""
     given = begin(client, partitions=[0, 1])
     ids = {"transactional_id": "pay", "producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
     assert client.ask(AddOffsetsToTxnRequest(group_id=GROUP, **ids), 3).error_code == ErrorCode.NONE
@@ -92,7 +92,7 @@ def end_request(given: Any, commit: bool = True, transactional_id: str = "pay") 
 
 
 def markers_in(rig: Rig) -> int:
-    """How many markers there are of the transaction, of which each partition has one."""
+    """Return the number of markers in `t` and the offsets topic."""
     rig.broker.turn.flush()
     logs = [log for topic in rig.broker.topics for log in topic.partitions if topic.name in ("t", OFFSETS)]
     return sum(header.control for log in logs for header, _ in log.batches())
@@ -151,7 +151,7 @@ async def test_a_request_that_fails_at_a_point_leaves_the_state_of_a_restart(
 
     assert [decode(answer, 26, 4).error_code for answer in answers] in ([], [ErrorCode.COORDINATOR_NOT_AVAILABLE])
     assert client.transport.closed is (not answers)
-    await control.clock.advance(1_000)  # What a fault left prepared is finished.
+    await control.clock.advance(1_000)  # Completes a transaction that the fault left prepared.
     await turn(12)
     assert phase_of(rig) == way.after_restart
     retry = rig.client()
@@ -178,7 +178,7 @@ async def test_a_broker_killed_at_a_point_recovers_by_kafka_s_rules(
         assert ("txn_completed_after_restart" in restarted.events.names()) is is_finished
         assert markers_in(restarted) == (
             way.markers + 3 if is_finished else way.markers
-        )  # Writing one twice does no harm.
+        )  # Duplicate markers do no harm.
         retry = restarted.client()
         retry.feed(end_request(given, way.commit))
         (answer,) = await settled(retry)
@@ -215,7 +215,7 @@ EARLIER = {
     "txn.add_partitions.before": (24, "Empty"),
     "txn.add_partitions.after": (24, "Ongoing"),
 }
-"""Points of the requests that come before: key, and what is in the transaction log there."""
+"""Points of requests before EndTxn -> API key, and phase in the transaction log at the point."""
 
 
 @pytest.mark.parametrize("point", EARLIER)
@@ -258,7 +258,7 @@ async def test_a_failed_init_or_add_partitions_leaves_the_state_of_a_restart(
     errors = [code for answer in answers for code in error_codes(decode(answer, key, 4 if key == 22 else 3))]
     assert errors in ([], [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
     assert (stop.fired, client.transport.closed) == (1, not answers)
-    assert (phase_of(rig) or "Empty") == (phase or "Empty")  # An id that is not in the log may be known as Empty.
+    assert (phase_of(rig) or "Empty") == (phase or "Empty")  # A new id may be in memory only.
     retry = rig.client()
     retry.feed(request)
     (answer,) = await settled(retry)
@@ -279,7 +279,7 @@ async def test_every_request_with_points_of_its_own_stops_there(name: str, rig: 
     assert await settled(client) == []
     assert (before.fired, after.fired) == (1, 0)
     control.stops.release(before)
-    await control.clock.advance(10_000)  # A join waits for others, a fetch for records.
+    await control.clock.advance(10_000)  # JoinGroup waits for members, Fetch for records.
     assert await settled(client) == []
     assert (before.fired, after.fired) == (1, 1)
     assert len(other.ask(MetadataRequest([]), 9).brokers) == 1 or name == "metadata"
@@ -332,7 +332,7 @@ async def test_a_request_parks_at_two_consecutive_points_one_after_the_other(
 async def test_an_actor_whose_request_fails_starts_only_the_next_request(
     rig: Rig, control: Control, client: Client
 ) -> None:
-    """Two requests of an id at the same time would give two producers the same epoch."""
+    """If two requests of an id ran at the same time, two producers would get the same epoch."""
     given = open_transaction(client)
     control.stops.add("txn.CompleteCommit.after", {"action": "fail"})
     parked = control.stops.add("txn.Empty.before", {})
@@ -381,7 +381,7 @@ async def test_a_stop_fires_once_or_so_many_times_or_always(rig: Rig, control: C
         assert (once.fired, twice.fired, always.fired) == (1, min(2, number + 1), number + 1)
 
 
-# --- on the way to the disk
+# --- writes of files
 
 
 def write_some(rig: Rig) -> None:
@@ -471,7 +471,7 @@ async def test_a_log_is_cleaned_again_after_its_swap_has_failed(rig: Rig, contro
     with pytest.raises(StorageError):
         clean(rig)
     for segment in rig.log("files", 0).segments[:-1]:
-        segment.close()  # As when many files are open.
+        segment.close()  # As if too many files were open.
     clean(rig)
     write_some(rig)
     assert [header.base_offset for header, _ in rig.log("files", 0).batches()] == [2, 3]
@@ -554,7 +554,7 @@ def test_an_invalid_stop_is_refused_with_the_reason(name: str, control: Control)
 
 
 def test_every_point_has_a_description_and_a_test_of_each_of_its_actions() -> None:
-    """Those of single requests in test_request_stops.py, and those of a start in test_start_stops.py."""
+    """test_request_stops.py tests the points of single requests, and test_start_stops.py those of a start."""
     of_requests = {f"{name}.{side}" for name in REQUESTS for side in ("before", "after")}
     tried = {(point, action) for point in {*WAYS, *EARLIER, *of_requests} for action in ACTIONS}
     tried.update(FILE_POINTS)
