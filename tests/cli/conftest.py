@@ -1,4 +1,4 @@
-"""Makes helpers importable, and starts the brokers that `stuntbroker txn` is tried on: ours and Apache Kafka, once each."""
+"""Make helpers importable, and start the brokers for the tests of commands: ours and Apache Kafka, once each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.brokers.kafka_broker import apache_kafka
 from tests.kit.brokers.our_broker import our_broker
 
 PROPERTIES = {
-    "transaction.partition.verification.enable": "false",  # Else no transaction can be left hanging.
+    "transaction.partition.verification.enable": "false",  # Otherwise no transaction could hang.
     "transaction.two.phase.commit.enable": "true",
     "num.partitions": "2",
 }
@@ -25,7 +25,7 @@ PROPERTIES = {
 
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Our broker, as "host:port"."""
+    """Run our broker; yield "host:port"."""
     folder = tmp_path_factory.mktemp("ours")
     settings = [f"{name}={value}" for name, value in PROPERTIES.items()]
     with our_broker(folder / "data", folder / "stderr.log", *settings) as address:
@@ -34,7 +34,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Apache Kafka, as "host:port"; skips where there is no JDK."""
+    """Run Apache Kafka; yield "host:port". Skip the test if there is no JDK."""
     settings = {name.replace(".", "_"): value for name, value in PROPERTIES.items()}
     with apache_kafka(tmp_path_factory.mktemp("kafka"), unstable_api_versions_enable="true", **settings) as address:
         yield address
@@ -42,7 +42,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["ours", "kafka"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """One broker after the other."""
+    """Return the address of each broker in turn."""
     address: str = request.getfixturevalue(request.param)
     return address
 
@@ -56,5 +56,5 @@ def hand(bootstrap: str) -> Iterator[Hand]:
 
 @pytest.fixture
 def own(request: pytest.FixtureRequest) -> str:
-    """A prefix for names that no other test uses."""
+    """Return a prefix for names that no other test uses."""
     return f"{request.node.originalname.removeprefix('test_')[:40]}-"

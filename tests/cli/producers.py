@@ -1,4 +1,4 @@
-"""Transactions made by hand against any broker, in whatever state a test wants them."""
+"""Build transactions in any state, with single requests to any broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from stuntbroker.protocol.primitives import Message
 
 TIMEOUT_S = 20.0
 ADD_PARTITIONS_V3, PRODUCE_V11, END_TXN_V4 = 3, 11, 4
-"""The first protocol of transactions (KIP-98): a partition is added by a request of its own, or not at all."""
+"""Versions of the first transaction protocol (KIP-98): only AddPartitionsToTxn adds a partition to a transaction."""
 READ_COMMITTED = 1
 LATEST = -1
 TWO_PHASE_V6 = 6
@@ -49,7 +49,7 @@ class Producer(NamedTuple):
 
 
 class Hand:
-    """Does by single requests what producers do, at a cluster of one broker."""
+    """Sends the single requests of a producer to a cluster of one broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self.cluster = Cluster(parse_bootstrap(bootstrap), TIMEOUT_S)
@@ -68,7 +68,7 @@ class Hand:
         def known() -> bool:
             try:
                 return all(self.cluster.leader(name, index) >= 0 for index in range(partitions))
-            except ClientError:  # Kafka answers CreateTopics before its broker has heard of the topic.
+            except ClientError:  # Kafka responds to CreateTopics before its broker knows the topic.
                 return False
 
         self.cluster.retrying(attempt)
@@ -85,14 +85,14 @@ class Hand:
         return self.cluster.retrying(attempt)
 
     def has_two_phase(self) -> bool:
-        """The connection is made, and its versions are known, once a broker was found."""
+        """Return whether the broker serves InitProducerId v6; the client learned its versions when it connected."""
         try:
             return self.cluster.version(self.node_id, 22, least=TWO_PHASE_V6) >= TWO_PHASE_V6
         except UnsupportedVersion:
             return False
 
     def init_two_phase(self, transactional_id: str) -> Producer:
-        """A producer whose transactions have no time-out (KIP-939)."""
+        """Return a producer whose transactions have no time-out (KIP-939)."""
 
         def attempt() -> Producer:
             self.cluster.coordinators([transactional_id])
@@ -104,7 +104,7 @@ class Hand:
         return self.cluster.retrying(attempt)
 
     def settled(self, producer: Producer) -> None:
-        """Until the markers of its last transaction are written, which Kafka does after EndTxn is answered."""
+        """Wait until the markers of the last transaction are written, which Kafka does after it has responded to EndTxn."""
         admin = Admin(self.cluster)
 
         def complete() -> bool:
@@ -130,7 +130,7 @@ class Hand:
         self.cluster.retrying(attempt)
 
     def produce(self, producer: Producer, topic: str, partition: int, age_ms: int = 0, sequence: int = 0) -> int:
-        """Two records of a transaction, said to be so old; the offset of the first. A partition may be unknown to it."""
+        """Produce two records of this age; return the first offset. The partition may be outside the transaction."""
         batch = build_batch(
             [(b"k", b"v"), (b"k", b"w")],
             time.time_ns() // 1_000_000 - age_ms,

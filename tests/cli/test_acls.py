@@ -1,4 +1,4 @@
-"""`stuntbroker acl` against our broker and Apache Kafka; `kafka-acls` beside Apache's own, against our broker."""
+"""`stuntbroker acl` against our broker and Apache Kafka, and our `kafka-acls` compared with Apache's, against our broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def with_acls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Our broker with an authorizer."""
+    """Run our broker with an authorizer."""
     folder = tmp_path_factory.mktemp("acls")
     settings = [f"{name}={value}" for name, value in AUTHORIZER.items()]
     with our_broker(folder / "data", folder / "stderr.log", *settings) as address:
@@ -40,7 +40,7 @@ def kafka_with_acls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["with_acls", "kafka_with_acls"])
 def call(request: pytest.FixtureRequest, capsys: Capture) -> Any:
-    """Runs a command and returns (exit status, standard output, standard error)."""
+    """Return a function that runs a command and returns (exit status, standard output, standard error)."""
     bootstrap = request.getfixturevalue(request.param)
 
     def called(*words: str) -> tuple[int, str, str]:
@@ -51,7 +51,7 @@ def call(request: pytest.FixtureRequest, capsys: Capture) -> Any:
 
 
 def listed(call: Any, *options: str) -> list[tuple[str, ...]]:
-    """What the command lists: operation, resource and name of each ACL."""
+    """Return operation, resource and name of each ACL that the command lists."""
     status, out, err = call("list", *options, "--json")
     assert status == 0, err
     return [(each["operation"], each["resource"], each["name"]) for each in json.loads(out)["acls"]]
@@ -63,7 +63,7 @@ def test_acls_are_created_listed_and_deleted(call: Any) -> None:
         "create", "--principal", "User:ann", "--operation", "WRITE", "--topic", "list-", "--prefixed", "--deny"
     )
     assert created == (0, "", "User:ann may not WRITE the TOPIC list-...\n")
-    # Kafka's brokers have it a little later than the controller.
+    # Kafka's brokers apply an ACL a little later than the controller.
     assert until(lambda: len(listed(call, "--topic", "list-orders")) == 2, "both ACLs")
     assert listed(call, "--topic", "list-other") == [("WRITE", "TOPIC", "list-")]
     assert listed(call, "--topic", "list-orders", "--operation", "READ") == [("READ", "TOPIC", "list-orders")]

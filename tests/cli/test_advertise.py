@@ -56,7 +56,7 @@ def test_advertise_finds_the_broker_of_its_container_on_any_port(
 
 
 def test_a_refused_connection_is_reported_where_another_address_of_the_host_has_no_route() -> None:
-    """In a container, localhost is ::1 as well, to which nothing can connect."""
+    """In a container, localhost also resolves to ::1, which has no route."""
     done = run("topic", "list", "--bootstrap", f"localhost:{free_port()}", "--timeout", "1")
     assert done.returncode == 1
     assert "Connection refused" in done.stderr

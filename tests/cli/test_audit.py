@@ -1,4 +1,4 @@
-"""`stuntbroker audit`: the folder of a broker that worked, one whose files were tampered with, and none at all."""
+"""`stuntbroker audit` for the folder of a correct broker, folders with altered files, and paths that are no data folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a broker that has stopped: one transaction is committed, one was left open."""
+    """Return the data folder of a stopped broker, with a committed and an open transaction."""
     place = tmp_path_factory.mktemp("audit")
     with our_broker(place / "data", place / "stderr.log", "num.partitions=1") as address:
         hand = Hand(address)
@@ -56,7 +56,7 @@ def test_a_folder_whose_transactions_are_in_order_has_no_findings(folder: Path) 
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "Nothing found." in done.stdout
-    assert f"{TOPIC}-0" in done.stdout  # What readers wait for is told, and is no finding.
+    assert f"{TOPIC}-0" in done.stdout  # Listed as open, not as a finding.
 
 
 def test_identical_findings_are_one_line_unless_they_are_warnings() -> None:
@@ -234,7 +234,7 @@ def test_a_comparison_without_topic_or_offsets_is_an_error(folder: Path, source:
 
 
 def test_a_terminal_shows_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that changes; elsewhere a line now and then, and none beside a JSON document."""
+    """A terminal shows one line that changes. Elsewhere a line is printed now and then, or none if the output is JSON."""
     now_s = [0.0]
     monkeypatch.setattr(audit_command.time, "monotonic", lambda: now_s[0])
     said = {}

@@ -24,7 +24,7 @@ PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required userna
 SCRAM = PLAIN.replace("plain.Plain", "scram.Scram")
 TRUST = {"ssl.truststore.location": "trust.pem"}
 CONFIGS: dict[str, tuple[str, dict[str, str]]] = {
-    "PLAIN": ("SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN  ", "sasl.jaas.config": PLAIN}),  # Kafka takes blanks.
+    "PLAIN": ("SASL_PLAINTEXT", {"sasl.mechanism": "PLAIN  ", "sasl.jaas.config": PLAIN}),  # Kafka trims blanks.
     "SCRAM": ("SASL_PLAINTEXT", {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM}),
     "SCRAM and TLS": ("SASL_SSL", {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": SCRAM, **TRUST}),
     "a certificate": ("SSL", {"ssl.keystore.location": "client.pem", **TRUST}),
@@ -141,7 +141,7 @@ def test_kafka_s_commands_take_the_same_properties_file(
     there = ["--bootstrap-server", f"SASL_SSL://localhost:{ports['SASL_SSL']}"]
 
     assert run(["kafka-topics.sh", "--create", "--topic", "lines", *there, "--command-config", config]) == 0
-    # Standard input is read by its descriptor.
+    # The command reads standard input through its file descriptor.
     reading, writing = _pipe(b"one\ntwo\n")
     with reading:
         monkeypatch.setattr(sys, "stdin", reading)

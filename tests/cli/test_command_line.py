@@ -1,4 +1,4 @@
-"""The command line is a contract: exit statuses, one line on standard output, one line on standard error that helps."""
+"""The command line: exit statuses, one line on standard output, and errors as one helpful line on standard error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.kit.processes.process import COMMAND, DEADLINE_S, Peer, run, serving
 from tests.kit.valid_requests import TOPIC, batch
 
 SCREEN_LINES, SCREEN_COLUMNS = 30, 120
-"""The size of a terminal's window that is common today."""
+"""A common size of a terminal window."""
 WRONG = {
     "no command": ([], "a command is missing"),
     "unknown command": (["fly"], "'fly'"),
@@ -131,7 +131,7 @@ def test_the_advice_depends_on_why_listening_failed(what: str) -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "198.51.100.77"])
 def test_a_host_that_cannot_be_listened_on_exits_1_with_advice_to_change_the_host(host: str) -> None:
-    """198.51.100.77 is nobody's: RFC 5737."""
+    """198.51.100.77 is reserved for documentation (RFC 5737)."""
     done = run("serve", "--port", "0", "--host", host)
     assert done.returncode == 1
     assert f"cannot listen on {host}:0" in done.stderr
@@ -250,7 +250,7 @@ STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 @pytest.fixture
 def terminal() -> Iterator[None]:
-    """SIGHUP is not ignored, which is inherited from whoever has put the tests under nohup."""
+    """Restore the default action of SIGHUP, which the tests inherit as ignored if they run under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -283,7 +283,7 @@ def test_without_a_data_folder_nothing_is_left_behind(number: int, tmp_path: Pat
 
 
 def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
-    """What was ignored at the start stays ignored."""
+    """If SIGHUP is ignored when the broker starts, it stays ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with serving(TMPDIR=str(tmp_path)) as broker:
@@ -420,14 +420,14 @@ def test_a_closed_pipe_ends_a_command_without_a_message() -> None:
 def test_ctrl_c_ends_a_command_without_a_trace() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        # What a shell starts in the background, as these tests may be, is deaf to Ctrl-C, and its children inherit that.
+        # Background jobs of a shell, such as these tests, may ignore SIGINT, and child processes inherit that.
         waiting = subprocess.Popen(
             [*COMMAND, "wait", "--bootstrap", address],
             stderr=subprocess.PIPE,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         silent.settimeout(DEADLINE_S)
-        with waiting, silent.accept()[0]:  # It is at work.
+        with waiting, silent.accept()[0]:  # The command has connected.
             waiting.send_signal(signal.SIGINT)
             said = waiting.communicate(timeout=DEADLINE_S)[1]
     assert (waiting.returncode, said) == (130, b"")

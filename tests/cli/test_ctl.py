@@ -1,4 +1,4 @@
-"""`stuntbroker ctl`, in this process, against a broker that runs as another one."""
+"""`stuntbroker ctl` runs in this process, against a broker in another process."""
 
 from __future__ import annotations
 

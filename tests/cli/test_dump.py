@@ -1,4 +1,4 @@
-"""`stuntbroker dump`: the files of a data folder as lines, whatever is in them."""
+"""`stuntbroker dump` prints the files of a data folder as lines, whatever their contents."""
 
 from __future__ import annotations
 

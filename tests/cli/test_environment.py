@@ -1,4 +1,4 @@
-"""What environment variables mean to `serve`, those of other Kafka images included."""
+"""Environment variables of `serve`, including those of other Kafka images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `serve` does for those who start it from a test: topics that exist from the start, and an end with its parent."""
+"""Options of `serve` for tests: topics that exist from the start, and an end together with the parent process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ time.sleep(60)
 
 def test_topics_of_the_command_line_exist_when_the_broker_is_ready(tmp_path: Path) -> None:
     words = ["--topic", "orders:3", "--topic", "plain", "--topic", "last:1:cleanup.policy=compact:retention.ms=60000"]
-    for _ in range(2):  # At the second start they are there already.
+    for _ in range(2):  # At the second start, the topics exist.
         with serving("--data-dir", str(tmp_path / "data"), *words) as broker:
             with Cluster([*parse_bootstrap(f"127.0.0.1:{broker.address[1]}")], 5) as cluster:
                 topics = {each.name: len(each.partitions) for each in describe_topics(cluster)}
@@ -55,7 +55,7 @@ def test_a_topic_that_cannot_be_created_refuses_the_start(topic: str, message: s
 
 @pytest.mark.parametrize("stdin", ["subprocess.PIPE", "subprocess.DEVNULL"])
 def test_a_broker_ends_with_its_parent_even_when_that_was_killed(stdin: str) -> None:
-    """By the end of the pipe, or by the kernel's word where there is no pipe."""
+    """The broker notices the closed pipe or, without a pipe, gets a signal from the kernel."""
     code = PARENT.format(command=COMMAND, stdin=stdin)
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert parent.stdout is not None
@@ -63,7 +63,7 @@ def test_a_broker_ends_with_its_parent_even_when_that_was_killed(stdin: str) -> 
     assert run("wait", "--bootstrap", bootstrap, "--timeout", "5").returncode == 0
 
     parent.kill()
-    parent.communicate(timeout=DEADLINE_S)  # Until the broker, which has its standard error too, has ended.
+    parent.communicate(timeout=DEADLINE_S)  # Wait until the broker, which shares its stderr, ends.
 
     until(lambda: not _is_running(int(pid)), "the broker to end")
     assert run("wait", "--bootstrap", bootstrap, "--timeout", "0").returncode == 1
@@ -101,7 +101,7 @@ def test_a_broker_outlives_its_parent_without_exit_with_parent() -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """Not a zombie either, of which a container may have nobody to take care."""
+    """Return whether the process runs. A zombie does not count, as a container may have no process that reaps it."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -22,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def call(bootstrap: str, capsys: Capture) -> Any:
-    """Runs a command and returns (exit status, standard output, standard error)."""
+    """Return a function that runs a command and returns (exit status, standard output, standard error)."""
 
     def called(*words: str) -> tuple[int, str, str]:
         status = run([*words, "--bootstrap", bootstrap])
@@ -32,7 +32,7 @@ def call(bootstrap: str, capsys: Capture) -> Any:
 
 
 def answer(result: tuple[int, str, str]) -> Any:
-    """The JSON that a command printed; it must have succeeded."""
+    """Return the JSON output of a command, which must have succeeded."""
     status, out, err = result
     assert status == 0, err
     return json.loads(out)
@@ -56,7 +56,7 @@ def test_a_topic_is_created_described_grown_and_deleted(call: Any, own: str) -> 
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     assert described["configuration"]["cleanup.policy"] == "compact"
     assert call("topic", "grow", name, "--partitions", "5")[0] == 0
-    # Kafka answers before its brokers have heard of it.
+    # Kafka responds before its brokers apply the change.
     assert until(lambda: call("topic", "describe", name)[1].count("\n") == 2 + 1 + 5, "five partitions")
     assert call("topic", "grow", name, "--partitions", "2")[0] == 1
     status, out, err = call("topic", "delete", name, own + "missing")
@@ -196,7 +196,7 @@ def test_consume_follow_goes_on_in_a_topic_that_was_deleted_and_created_again(
         if next(polls) == 1:
             with Cluster(parse_bootstrap(bootstrap)) as cluster:
                 delete_topic(cluster, topic)
-                assert poll(tail, 0) == []  # It waits for the topic.
+                assert poll(tail, 0) == []  # The tail waits for the topic.
                 until(lambda: create_topic(cluster, topic, if_not_exists=True), "the topic")
                 produce(cluster, topic, [NewRecord(None, b"c", (), 0)])
             tail.positions[topic, 0] = 2
@@ -217,7 +217,7 @@ def test_a_group_is_listed_described_reset_and_deleted(call: Any, own: str) -> N
 
     assert values(call("consume", f"{topic}:0", "--from", "500", "--group", own + "far")) == []
     (far,) = answer(call("group", "describe", own + "far", "--json"))["offsets"]
-    assert far["committed"] == 10  # There is nothing behind the end that could have been printed.
+    assert far["committed"] == 10  # The end of the log: no later record exists.
 
     assert group in [each["group_id"] for each in answer(call("group", "list", "--json"))["groups"]]
     (row,) = answer(call("group", "describe", group, "--json"))["offsets"]
@@ -247,7 +247,7 @@ def test_a_property_is_set_shown_and_unset(call: Any, own: str) -> None:
         properties = answer(call("config", "describe", "--topic", topic, "--json", *words))["properties"]
         return [(each["name"], each["value"], each["source"]) for each in properties]
 
-    # Kafka answers before its brokers have heard of it.
+    # Kafka responds before its brokers apply the change.
     assert until(lambda: ("retention.ms", "60000", "DYNAMIC_TOPIC_CONFIG") in shown(), "the property set")
     assert call("config", "unset", "--topic", topic, "retention.ms")[0] == 0
     assert until(lambda: ("retention.ms", "604800000", "DEFAULT_CONFIG") in shown("--all"), "the property unset")

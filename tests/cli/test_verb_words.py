@@ -1,4 +1,4 @@
-"""The words of the commands that read and change a cluster, and completion: what needs no broker."""
+"""Command lines and completion of the commands that read and change a cluster, as far as they need no broker."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_candidates_are_commands_then_verbs_then_their_options() -> None:
 
 @pytest.fixture
 def on_the_path(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `stuntbroker` is a command."""
+    """Return an environment whose PATH has the command `stuntbroker`."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "stuntbroker"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m stuntbroker "$@"\n')

@@ -1,4 +1,4 @@
-"""Apache Kafka's own commands, beside which ours are run."""
+"""Run Apache Kafka's own commands, to compare ours with them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CLASSES = {
 
 
 def with_bootstrap(words: list[str], bootstrap: str) -> list[str]:
-    """The arguments of a command with the broker to ask; kafka-cluster has a verb before it."""
+    """Return a command's arguments with `--bootstrap-server`, which kafka-cluster expects after its verb."""
     command, *arguments = words
     at = 1 if command == "kafka-cluster" else 0
     return [*arguments[:at], "--bootstrap-server", bootstrap, *arguments[at:]]
 
 
 def settled(text: str, name: str = "") -> list[str]:
-    """The lines without what differs from run to run: the name, ids, and blanks at an end."""
+    """Return the lines, sorted, without parts that differ between runs: the name, ids, and trailing blanks."""
     text = text.replace(name, "NAME") if name else text
     text = re.sub(r"TopicId: \S+", "TopicId: ID", text)
     lines = (re.sub(r" +", " ", line).rstrip() for line in text.splitlines())

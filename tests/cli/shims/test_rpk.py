@@ -1,4 +1,4 @@
-"""`rpk` as scripts and health checks call it. What layouts print and read is what franz-go's, which rpk uses, do."""
+"""`rpk` as scripts and health checks call it. Layouts print and parse like those of franz-go, which rpk uses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PRINTED = Printed(
 
 @pytest.fixture(scope="module")
 def prepared(ours: str) -> Iterator[str]:
-    """Our broker with a topic of two partitions, of which the first has five offsets: the last is a transaction marker's."""
+    """Yield our broker with a topic of two partitions. The first has five offsets, the last of which is a transaction marker."""
     broker = ("--bootstrap", ours)
     assert run(["topic", "create", TOPIC, "--partitions", "2", *broker]) == 0
     assert run(["produce", TOPIC, "a", "b", "c", "--partition", "0", "--key", "k", "--header", "h=1", *broker]) == 0
@@ -57,7 +57,7 @@ Rpk = Callable[..., str]
 
 @pytest.fixture
 def rpk(prepared: str, capsysbinary: pytest.CaptureFixture[bytes]) -> Rpk:
-    """Runs rpk in this process; gives what it printed."""
+    """Return a function that runs rpk in this process and returns its output."""
 
     def call(*words: str) -> str:
         assert run(["rpk", *words, "-X", f"brokers={prepared}"]) == 0
@@ -328,7 +328,7 @@ def test_rpk_produces_records_from_lines(prepared: str, rpk: Rpk) -> None:
     assert rpk("topic", "consume", "rpk-written", "-o", "3:end", "-p", "1", "-f", "%d") == str(TIME_MS)
 
 
-# --- Layouts. The right column is what franz-go 1.22 gives for the same record or input.
+# --- Layouts. The right column is the result of franz-go 1.22 for the same record or input.
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_a_layout_that_cannot_be_printed_is_reported(layout: str, said: str) -> 
 
 
 def reading(text: bytes, chunk: int = 1000) -> Callable[[int], bytes]:
-    """A file that gives at most so many bytes at a time."""
+    """Return the read function of a file that returns at most `chunk` bytes at a time."""
     chunks = iter([text[at : at + chunk] for at in range(0, len(text), chunk)])
     return lambda size: next(chunks, b"")
 

@@ -1,4 +1,4 @@
-"""Kafka's commands as the image has them print what Apache Kafka's own print, against the same broker."""
+"""The Kafka commands of the image print the same as Apache Kafka's own commands against the same broker."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ READ = [
     "kafka-transactions list",
     f"kafka-transactions describe-producers --topic {TOPIC} --partition 0",
 ]
-"""Commands that change nothing: both are run, one after the other."""
+"""Commands that change nothing; Kafka's and ours run one after the other."""
 WRITTEN = [
     "kafka-topics --create --topic NAME --partitions 2 --config retention.ms=5",
     "kafka-topics --create --topic NAME --if-not-exists",
@@ -146,14 +146,14 @@ WRITTEN = [
     "kafka-consumer-groups --delete --group NAME",
     "kafka-consumer-groups --delete --group NAME",
 ]
-"""Commands that change something: each of the two with names of its own, in this order."""
+"""Commands that change something; Kafka's and ours run in this order, each with its own names."""
 CONSUMER = "kafka-console-consumer --from-beginning --max-messages 3 --formatter-property print.key=true"
 Result = tuple[int, str]
 
 
 @pytest.fixture(scope="module")
 def prepared(ours: str) -> Iterator[str]:
-    """Our broker with a topic, a group that has read some of it, and a transactional id."""
+    """Yield our broker with a topic, a group that has read some of its records, and a transactional id."""
     broker = ("--bootstrap", ours)
     assert run(["topic", "create", TOPIC, "--partitions", "2", "--config", "retention.bytes=1000000", *broker]) == 0
     assert run(["produce", TOPIC, "a", "b", "c", "--partition", "0", "--key", "k", "--header", "h=1", *broker]) == 0
@@ -163,13 +163,13 @@ def prepared(ours: str) -> Iterator[str]:
 
 
 def theirs(tools: KafkaTools, words: list[str], bootstrap: str) -> Result:
-    """Exit status and standard output of Apache Kafka's own command."""
+    """Return exit status and standard output of Apache Kafka's own command."""
     done = tools.run(CLASSES[words[0]], *with_bootstrap(words, bootstrap))
     return done.status, done.out
 
 
 def our_own(words: list[str], bootstrap: str) -> Result:
-    """Exit status and standard output of ours, as a process."""
+    """Return exit status and output of our command, which runs as a process."""
     done = subprocess.run(
         [sys.executable, "-m", "stuntbroker", f"{words[0]}.sh", *with_bootstrap(words, bootstrap)],
         capture_output=True,
@@ -197,7 +197,7 @@ def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: s
         ours = our_own(line.replace("NAME", "shims-ours").split(), prepared)
 
         assert ours[0] == kafka[0], (line, ours, kafka)
-        if not kafka[1]:  # Kafka's has nothing to say, or says on standard error why it has failed.
+        if not kafka[1]:  # Kafka's command printed nothing, or an error on stderr.
             assert kafka[0] == 1 or not ours[1], line
         elif "Error while" not in kafka[1]:
             assert settled(ours[1], "shims-ours") == settled(kafka[1], "shims-theirs"), line
@@ -461,7 +461,7 @@ def test_offsets_that_were_exported_are_put_back_from_their_file(
     kept = capsys.readouterr().out
     (tmp_path / "kept.csv").write_text(kept)
     assert run([*reset, "--topic", TOPIC, "--to-earliest", "--execute"]) == 0
-    # Which partitions are meant is in the file, whatever else is said.
+    # The file determines the partitions, whatever the other arguments are.
     assert run([*reset, "--topic", f"{TOPIC}:1", "--from-file", str(tmp_path / "kept.csv"), "--execute"]) == 0
     capsys.readouterr()
     assert run([*reset, "--all-topics", "--to-current", "--export", "--dry-run"]) == 0

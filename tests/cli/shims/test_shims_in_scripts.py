@@ -1,4 +1,4 @@
-"""Kafka's commands as scripts, compose files and health checks use them: what these count on beside the output."""
+"""Kafka commands in scripts, compose files and health checks: properties other than the output that these rely on."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_start_script_of_kafka_may_leave_the_broker_in_the_background(
     (broker,) = started
     log = tmp_path / "logs" / "kafkaServer.out"
     until(lambda: "Kafka Server started" in log.read_text(), "the broker in the background is not ready")
-    assert os.getsid(broker.pid) == broker.pid  # It outlives the terminal.
+    assert os.getsid(broker.pid) == broker.pid  # Its session survives the terminal.
     broker.terminate()
     assert broker.wait(DEADLINE_S) == 0
     monkeypatch.setenv("LOG_DIR", str(log))
@@ -188,7 +188,7 @@ def test_the_stop_script_of_kafka_ends_the_broker_of_the_container_and_no_other_
         assert run(["kafka-server-stop.sh"]) == 0
         assert broker.wait()[0] == 0
 
-    for pid in (broker.process.pid, os.getpid()):  # A process that is gone, and one that is no broker.
+    for pid in (broker.process.pid, os.getpid()):  # An ended process, and one that is no broker.
         ready.write_text(json.dumps(json.loads(text) | {"pid": pid}))
         assert run(["kafka-server-stop"]) == 1
         assert capsys.readouterr().out == "No kafka server to stop\n"
@@ -229,5 +229,5 @@ def test_cub_gives_up_on_an_address_that_drops_packets() -> None:
             queued.setblocking(False)
             queued.connect_ex(full.getsockname())
         command = ["bash", IMAGE / "cub", "zk-ready", f"127.0.0.1:{full.getsockname()[1]}", "1"]
-        # Far below the two minutes in which the kernel gives up.
+        # The deadline is far below the kernel's time-out of two minutes.
         assert subprocess.run(command, capture_output=True, timeout=DEADLINE_S).returncode == 1

@@ -1,4 +1,4 @@
-"""Apache's own tool for transactions (`kafka-transactions.sh`) prints the same of our broker as of Apache Kafka."""
+"""Apache's own tool for transactions (`kafka-transactions.sh`) prints the same for our broker and for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from producers import Hand, Producer
 
 from tests.kit.programs.kafka_tools import KafkaTools
 
-# The first time the jars are fetched.
+# The first run downloads the jars.
 pytestmark = pytest.mark.timeout(900)
 
 OLD_MS = 16 * 60_000
@@ -19,13 +19,13 @@ TIME = re.compile(r"^1[0-9]{12}$")
 
 
 def tool(tools: KafkaTools, bootstrap: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and everything that it prints."""
+    """Run the tool; return its exit status and output."""
     done = tools.run("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments)
     return done.status, done.out + done.err
 
 
 def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
-    """A table without what is different in every run: times, and producer ids, which get the names of their owners."""
+    """Return a table without values that differ between runs: times are normalised, and producer ids become transactional ids."""
     header, *rows = (
         [cell.strip() for cell in line.split("\t")[:-1] or [line]] for line in printed.splitlines() or [""]
     )
@@ -44,7 +44,7 @@ def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
 
 
 def story(tools: KafkaTools, bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
-    """What the tool says, command by command, about transactions that are the same everywhere."""
+    """Return the tool's output for each command, after the same transactions were prepared on the broker."""
     hand = Hand(bootstrap)
     hand.make_topic(TOPIC, partitions=3)
     producers: list[Producer] = []
@@ -100,7 +100,7 @@ def test_kafka_transactions_prints_the_same_of_ours_as_of_kafka(ours: str, kafka
         of_ours, of_kafka = threads.map(story, (kafka_tools, kafka_tools), (ours, kafka))
 
     assert of_ours == of_kafka
-    # And it is the story that was meant.
+    # Only the expected commands fail.
     assert {name: status for name, (status, _) in of_kafka.items() if status} == {
         "describe nobody": 1,
         "abort of nothing": 1,

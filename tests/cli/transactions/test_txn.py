@@ -1,4 +1,4 @@
-"""`stuntbroker txn` against a running broker: ours, and Apache Kafka with the same expectations."""
+"""`stuntbroker txn` against running brokers, ours and Apache Kafka, with the same expectations."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from stuntbroker.cli.main import run
 from stuntbroker.client.errors import BrokerError
 from tests.kit.processes.process import run as run_process
 
-# Apache Kafka is started, and its jars are fetched the first time.
+# Apache Kafka has to start, and the first run downloads its jars.
 pytestmark = pytest.mark.timeout(600)
 
 OLD_MS = 16 * 60_000
 
 
 class Shell:
-    """Types commands at one broker."""
+    """Runs `txn` commands against one broker."""
 
     def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.bootstrap = bootstrap
         self.capsys = capsys
 
     def type(self, line: str, status: int = 0) -> str:
-        """Standard output, or standard error where the command fails or only says what it has done."""
+        """Run a command; return its standard output, or standard error if the command fails or only reports its action."""
         self.capsys.readouterr()
         actual = run(["txn", *shlex.split(line), "--bootstrap", self.bootstrap])
         out, err = self.capsys.readouterr()
@@ -39,7 +39,7 @@ class Shell:
         return json.loads(self.type(f"{line} --json"))
 
     def rows(self, line: str) -> list[list[str]]:
-        """The cells of a table, without its headers."""
+        """Return the cells of the printed table, without its header."""
         return [row.split() for row in self.type(line).splitlines()[1:]]
 
 
@@ -49,7 +49,7 @@ def shell(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 def begun(hand: Hand, transactional_id: str, topic: str, *partitions: int, timeout_ms: int = 60_000) -> Producer:
-    """An open transaction with records in these partitions."""
+    """Open a transaction with records in these partitions; return its producer."""
     producer = hand.init(transactional_id, timeout_ms)
     hand.add(producer, topic, *partitions)
     for partition in partitions:
@@ -58,7 +58,7 @@ def begun(hand: Hand, transactional_id: str, topic: str, *partitions: int, timeo
 
 
 def hanging(hand: Hand, transactional_id: str | None, topic: str, partition: int) -> tuple[Producer, int]:
-    """Records of a transaction that its coordinator knows nothing of, if it has one, and where they start."""
+    """Write records of a transaction that no coordinator knows; return the producer and the first offset."""
     producer = hand.init(transactional_id)
     return producer, hand.produce(producer, topic, partition, age_ms=OLD_MS)
 
@@ -76,7 +76,7 @@ def test_list_shows_every_id_and_filters_by_state_producer_id_and_pattern(hand: 
         "open": [opened.transactional_id, "1", str(opened.producer_id), "Ongoing"],
     }
 
-    # The commit is answered before its markers are written.
+    # Wait for the markers, which may be written after the response.
     hand.settled(ended)
     assert shell.rows(f"list {pattern}") == [rows["empty"], rows["ended"], rows["open"]]
     assert rows["open"] in shell.rows("list")
@@ -96,7 +96,7 @@ def test_list_shows_every_id_and_filters_by_state_producer_id_and_pattern(hand: 
 
 
 def test_running_longer_lists_only_running_transactions(hand: Hand, shell: Shell, own: str) -> None:
-    """KIP-939 asks for running transactions; the filter of the broker by itself takes the two others as well."""
+    """KIP-939 asks for running transactions; the broker's filter alone would also include the two other ids."""
     hand.make_topic(own)
     opened = begun(hand, f"{own}open", own, 0)
     ended = begun(hand, f"{own}ended", own, 1)
@@ -145,7 +145,7 @@ def test_describe_shows_transactions_and_fails_for_unknown_transactional_ids(
 def test_commands_printed_by_find_hanging_abort_the_hanging_transactions(hand: Hand, shell: Shell, own: str) -> None:
     hand.make_topic(own, partitions=4)
     opened = begun(hand, f"{own}open", own, 0)
-    hand.produce(opened, own, 0, age_ms=OLD_MS, sequence=2)  # Old, and its coordinator knows of it.
+    hand.produce(opened, own, 0, age_ms=OLD_MS, sequence=2)  # Old, but known to the coordinator.
     known, known_offset = hanging(hand, f"{own}known", own, 1)
     unknown, unknown_offset = hanging(hand, None, own, 2)
     young = hand.init(f"{own}young")
@@ -233,7 +233,7 @@ def test_force_terminate_aborts_and_fences_and_creates_no_id(hand: Hand, shell: 
 def test_a_two_phase_transaction_is_shown_without_a_time_out_and_can_be_terminated(
     hand: Hand, shell: Shell, own: str
 ) -> None:
-    """KIP-939. Apache Kafka serves it only among its unstable versions."""
+    """KIP-939. Apache Kafka serves InitProducerId v6 only with unstable API versions enabled."""
     if not hand.has_two_phase():
         pytest.skip("this broker does not serve InitProducerId v6")
     hand.make_topic(own)

@@ -1,4 +1,4 @@
-"""`stuntbroker txn` before and after it speaks to a broker: words of the command line, and tables."""
+"""`stuntbroker txn` without a broker: parsing of the command line, and tables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_unreachable_broker_exits_1_with_one_line(command: str, capsys: pytes
 
 
 STATES = {
-    # State and start of an id -> for how long its transaction has been running.
+    # state, start time, duration of the running transaction (None: none is running)
     "open": ("Ongoing", NOW_MS - 7, 7),
     "being committed": ("PrepareCommit", NOW_MS - 7, 7),
     "being aborted": ("PrepareAbort", NOW_MS - 7, 7),
@@ -92,7 +92,7 @@ STATES = {
 
 @pytest.mark.parametrize("what", STATES)
 def test_only_a_running_transaction_has_a_duration_and_is_listed_by_it(what: str) -> None:
-    """What has ended after it was listed is left out."""
+    """A transaction that ends between ListTransactions and DescribeTransactions is not listed."""
     state, started_at_ms, running_ms = STATES[what]
     described = Description("id", 1, state, 42, 0, 60_000, started_at_ms, (("t", 0),))
 
