@@ -275,6 +275,7 @@ def test_a_transaction_without_time_out_is_ended_only_by_its_producer_or_a_new_i
                 assert pair_of(request) == before.client_pair
             else:
                 assert isinstance(request, InitProducerId) and not request.keep_prepared
+                assert pair_of(request) in ((-1, -1), before.client_pair) or before.is_recovered
 
 
 @given(st.data())
