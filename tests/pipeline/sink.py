@@ -1,4 +1,4 @@
-"""A two-phase sink without Spark: what drivers and tasks do, step by step, so that a test can stop it anywhere."""
+"""A two-phase sink without Spark. It performs the steps of drivers and tasks one by one, so a test can stop after any."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TOPIC = "out"
 PARTITIONS = 2
 
 OpenStore = Callable[[Cluster], Decisions]
-"""A store for the sink, as each process of a driver opens it."""
+"""Opens the sink's decision store, as each process of a driver does."""
 
 
 class Driver:
-    """One run of the query. Planning, committing and aborting are different processes: each opens the store anew."""
+    """One run of the query. Spark plans, commits and aborts in different processes, so each step opens the store again."""
 
     def __init__(self, cluster: Cluster, open_store: OpenStore, query_id: str = QUERY, two_phase: bool = True) -> None:
         self.cluster = cluster
@@ -47,7 +47,7 @@ class Driver:
         return store
 
     def task(self, partition: int, batch_id: int, values: Sequence[str], slot: int = 0) -> Transaction | None:
-        """One attempt. Nothing is written when the batch was decided before."""
+        """Run one attempt of a task; return its transaction, or None without writing if the batch is already decided."""
         if is_decided(self._last, self.query_id, batch_id):
             return None
         writer = TransactionalWriter(self.cluster, transactional_id(SINK, partition, slot))
@@ -72,12 +72,12 @@ class Driver:
         return settle(self.cluster, self.store(), SINK)
 
     def run(self, batch_id: int, rows: Sequence[str], tasks: int = 2) -> None:
-        """A batch without any fault."""
+        """Run a batch without faults."""
         self.begin()
         self.commit(batch_id, [self.task(index, batch_id, rows[index::tasks]) for index in range(tasks)])
 
 
 def running(cluster: Cluster) -> list[str]:
-    """Ids of the sink that have a transaction."""
+    """Return the transactional ids that have an unfinished transaction."""
     actual = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
     return [each.transactional_id for each in actual]

@@ -1,4 +1,4 @@
-"""Whatever fails, in any order: after the next run every row of the input is there once, and nothing is left open."""
+"""After random failures in any order, the next run writes each input row once and leaves no transaction open."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
 
 
 class Died(Exception):
-    """The driver, or all that Spark runs for it."""
+    """The driver has died, alone or with everything that Spark runs for it."""
 
 
 class Chaos:
-    """A query that is started again until its batch is decided, and every step of which may be the last one."""
+    """A query that may die after each step, and is restarted until its batch is decided."""
 
     def __init__(self, random: Random, broker: LiveBroker, cluster: Cluster, folder: Path) -> None:
         self.random = random
@@ -97,7 +97,7 @@ class Chaos:
         self.may_die("when all is done")
 
     def task(self, driver: Driver, index: int, batch_id: int, rows: list[str]) -> Transaction | None:
-        """Attempts until one gets through; the others write some, and nobody hears of them."""
+        """Run attempts of a task until one succeeds; a failed attempt leaves a transaction open with some of the rows."""
         slot = 0
         while self.happens(0.25, "a task fails"):
             driver.task(index, batch_id, rows[: self.random.randint(0, len(rows))] or ["lost"], slot)
@@ -105,7 +105,7 @@ class Chaos:
         return driver.task(index, batch_id, rows, slot)
 
     def zombie_comes_back(self) -> None:
-        """A driver that died before goes on as if nothing had happened; or a late task keeps a transaction."""
+        """Let a driver that was replaced try to decide and abort, or let a late task recover a transaction (KeepPreparedTxn)."""
         if len(self.zombies) > 1 and self.happens(0.3, "an old driver comes back"):
             zombie, batch_id, prepared = self.random.choice(self.zombies[:-1])
             with pytest.raises((DecisionError, ClientError)):

@@ -166,7 +166,7 @@ def test_batch_ids_may_be_skipped_and_a_batch_may_be_empty(store: Decisions) -> 
 
 
 def test_processes_of_one_driver_share_its_claim(opened: Open) -> None:
-    """As Spark has it: one plans, another commits, a third one aborts; each has the claim, in any order."""
+    """In Spark, different processes of a driver plan, commit and abort; all use the same claim, in any order."""
     planner = opened()
     claim = planner.take()
     committer, aborter = opened(), opened()
@@ -214,7 +214,7 @@ def test_a_reader_of_the_folder_takes_no_lock(opened: Open) -> None:
 
 
 def test_peek_does_not_wait_for_an_open_transaction_of_another_sink(cluster: Cluster) -> None:
-    """That one may hold back the topic until its time-out. What is hidden by it is not seen."""
+    """An open transaction of another sink can hold back the topic's readers until its time-out; `peek` reads up to it."""
     store = DecisionTopic(cluster, "held", "s")
     store.take()
     decide(store, 0)
@@ -272,7 +272,7 @@ def test_a_task_skips_what_was_decided(known: str | None, query_id: str, batch_i
 
 
 def test_a_task_of_another_query_is_refused_even_a_batch_that_was_decided() -> None:
-    """With a new checkpoint batches begin at 0 again: to skip them would lose their rows."""
+    """A query with a new checkpoint counts batches from 0 again; skipping these batches would lose rows."""
     with pytest.raises(OtherQuery, match="needs a new sink id"):
         is_decided(Stored(decision(7, A), True), "other", 0)
 
@@ -327,7 +327,7 @@ def test_concurrent_processes_never_get_the_same_claim(tmp_path: Path) -> None:
 
 
 def _take_and_freeze(path: Path) -> None:
-    """Stops itself when it has the lock."""
+    """Take the sink, but stop this process (SIGSTOP) while it holds the lock."""
     store = DecisionFolder(path, "s")
     owner = store._owner
 
@@ -341,7 +341,7 @@ def _take_and_freeze(path: Path) -> None:
 
 @pytest.mark.parametrize(("sent", "claim"), [(signal.SIGKILL, 2), (signal.SIGCONT, 3)])
 def test_a_process_that_is_frozen_while_it_takes_a_sink_is_named(sent: int, claim: int, tmp_path: Path) -> None:
-    """Nobody waits for it for ever; and when it has ended, or goes on, others may go on too."""
+    """Other processes stop waiting and report the frozen process. After it ends or continues, they can take the sink."""
     DecisionFolder(tmp_path, "s").take()
     frozen = multiprocessing.get_context("fork").Process(target=_take_and_freeze, args=(tmp_path,))
     frozen.start()
@@ -360,7 +360,7 @@ def test_a_process_that_is_frozen_while_it_takes_a_sink_is_named(sent: int, clai
 
 
 def test_a_partly_written_decision_is_ignored(tmp_path: Path) -> None:
-    """Killed before the link: what is left is a file with a point before its name."""
+    """A process killed before it links the decision leaves a file whose name starts with a dot."""
     store = DecisionFolder(tmp_path, "s")
     claim = store.take()
     (tmp_path / "s" / f"owner-{claim}" / ".3.decided-99").write_text('{"sink": "s", "qu')

@@ -33,7 +33,7 @@ texts = st.none() | st.binary(max_size=6) | st.sampled_from([b"v" * 63, b"v" * 6
 headers = st.lists(st.tuples(st.text(max_size=3), texts), max_size=3)
 times = st.integers(-(2**40), 2**40)
 records = st.lists(st.tuples(st.integers(1, 100), times, texts, texts, st.just([]) | headers), min_size=1, max_size=70)
-"""(distance to the offset before: compacted logs have gaps, time, key, value, headers)."""
+"""(offset step, time, key, value, headers); steps above 1 are gaps, as in compacted logs."""
 
 
 def batch_of(rows: list[Any], codec: int, append_time: bool, base_offset: int) -> bytearray:
@@ -130,7 +130,7 @@ def test_invalid_compressed_data_is_reported_with_its_offset() -> None:
 def test_broken_records_are_accepted_only_if_the_one_by_one_reader_accepts_them(
     rows: list[Any], changes: list[tuple[int, int]]
 ) -> None:
-    """The batch has a right CRC: whoever wrote it, wrote it so. Both ways take it or neither does."""
+    """The CRC is correct, so the batch was written like this. Both readers accept it, or both reject it."""
     data = batch_of(rows, 0, False, 0)
     for place, byte in changes:
         data[HEADER_SIZE + place % (len(data) - HEADER_SIZE)] = byte
@@ -168,7 +168,7 @@ BROKEN = {
 }
 
 IN_HEADERS = {body for name, body in BROKEN.items() if name.startswith(("a header", "less headers"))}
-"""Nobody looks at these when headers were not asked for."""
+"""Faults in headers, which are only detected when headers are decoded."""
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN.keys())
@@ -196,7 +196,7 @@ events = st.lists(
 def test_aborted_batches_are_those_before_an_abort_marker_of_their_producer(
     log: list[tuple[int, str]], fetched_from: int
 ) -> None:
-    """The log says of each transaction how it ended; the list of a Fetch names the aborted ones that reach into it."""
+    """Markers in the log end each transaction; AbortedTransactions of a Fetch response lists those aborted in its range."""
     begun: dict[int, int] = {}
     gone: set[int] = set()
     listed: list[tuple[int, int]] = []

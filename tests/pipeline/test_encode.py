@@ -86,7 +86,7 @@ def test_batches_keep_to_their_size_and_lose_nothing(pairs: list[Pair], most: in
 
 
 def test_small_records_fill_their_batches() -> None:
-    """The size of a record is guessed by a few bytes only."""
+    """The estimate of a record's size is only a few bytes too high."""
     created = list(encode(*columns([(b"k", b"x" * 100)] * 50_000), NOW_MS, batch_bytes_max=1_000_000))
 
     assert all(len(each.data) > 950_000 for each in created[:-1])
@@ -164,7 +164,7 @@ Headers = list[tuple[str, bytes | None]] | None
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(FIELD, HEADERS), min_size=1, max_size=40), st.integers(0, 3))
 def test_encoded_headers_equal_those_of_aiokafka(actual: list[tuple[bytes | None, Headers]], skipped: int) -> None:
-    """aiokafka's; also of a slice of a longer column."""
+    """Also for a slice of a longer column, whose buffers start at an offset."""
     values, headers = (list(each) for each in zip(*actual, strict=True))
     column = pa.array([[("?", b"!")]] * skipped + headers, HEADER_TYPE)[skipped:]
     (encoded,) = encode(None, pa.array(values, pa.binary()), NOW_MS, 1 << 30, column)
@@ -195,7 +195,7 @@ def test_a_header_needs_a_name() -> None:
 
 @pytest.mark.parametrize("codec", CODECS.values())
 def test_records_may_be_compressed(codec: str) -> None:
-    """aiokafka reads them."""
+    """aiokafka can read the compressed batch."""
     (encoded,) = encode(pa.array([b"k"] * 500), pa.array([b"x" * 100] * 500), NOW_MS)
     data = compressed(encoded.data, codec)
     seal(data)
@@ -216,7 +216,7 @@ HASHES = {
     b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     b"abc": 479470107,
 }
-"""What Apache's Utils.murmur2 gives, as 32 signed bits."""
+"""Key -> result of Apache Kafka's Utils.murmur2, as a signed 32-bit number."""
 
 
 def test_the_hash_of_a_key_is_kafkas() -> None:
@@ -229,7 +229,7 @@ def test_the_hash_of_a_key_is_kafkas() -> None:
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=60), st.integers(1, 100))
 def test_the_partition_of_a_key_is_that_of_other_clients(keys: list[bytes], partitions: int) -> None:
-    """aiokafka's default partitioner is another one's reading of Apache's."""
+    """aiokafka's default partitioner is an independent implementation of Apache Kafka's."""
     expected = [(other(key) & 0x7FFF_FFFF) % partitions for key in keys]
     assert partitions_of(pa.array(keys, pa.binary()), len(keys), partitions).tolist() == expected
 

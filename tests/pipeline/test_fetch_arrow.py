@@ -33,7 +33,7 @@ from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED
 DELETE_TOPICS, DELETE_RECORDS = 20, 21
 MIXED = TopicPartition("mixed", 0)
 SMALL = FetchSizes(1 << 20, 3_000)
-"""So that a range takes many answers."""
+"""Small limits, so that a range takes many responses."""
 Row = tuple[int, int, bytes | None, bytes | None]
 
 
@@ -45,7 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
 
 @pytest.fixture(scope="module")
 def cluster(broker: LiveBroker) -> Iterator[Cluster]:
-    """With 40 transactions of three producers, one third of them aborted, and one that is open."""
+    """A cluster with committed and aborted transactions of three producers, and one open transaction."""
     with broker.cluster() as created:
         make_topic(created, "mixed")
         chance = random.Random(5)
@@ -98,7 +98,7 @@ def offset_of(cluster: Cluster, where: TopicPartition, which: int, isolation: in
 @pytest.mark.parametrize("isolation", [READ_COMMITTED, READ_UNCOMMITTED])
 @pytest.mark.parametrize("pieces", [1, 2, 17])
 def test_pieces_together_are_the_records_that_a_consumer_gets(cluster: Cluster, isolation: int, pieces: int) -> None:
-    """A piece may begin in the middle of a batch, and in the middle of an aborted transaction."""
+    """A piece may start in the middle of a batch or of an aborted transaction."""
     expected = [tuple(row)[:4] for row in read_partition(cluster, "mixed", 0, isolation)]
     end = offset_of(cluster, MIXED, LATEST, isolation)
     bounds = [0, *sorted(random.Random(pieces).sample(range(1, end), pieces - 1)), end]
@@ -128,7 +128,7 @@ def test_offsets_are_listed_for_all_partitions_at_once(cluster: Cluster) -> None
 
     assert listed(EARLIEST) == [0, 0, 0]
     assert listed(LATEST) == [2, 3, 4]
-    assert listed(START_MS + 5) == [1, 1, 1]  # In the first partition that is the marker.
+    assert listed(START_MS + 5) == [1, 1, 1]  # In the first partition, offset 1 is the marker.
     assert listed(2**60) == [-1, -1, -1]
     assert find_topics(cluster, None)["__transaction_state"].is_internal
     with pytest.raises(NotFound, match="three-3"):
@@ -136,7 +136,7 @@ def test_offsets_are_listed_for_all_partitions_at_once(cluster: Cluster) -> None
 
 
 def produced(cluster: Cluster, topic: str, count: int) -> TopicPartition:
-    """One batch for every offset."""
+    """Create a topic with `count` batches of one record each."""
     make_topic(cluster, topic)
     writer = TransactionalWriter(cluster, topic)
     writer.init(False)
@@ -179,7 +179,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_reported(cluster: Cluster) 
 def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that has not heard of it yet was asked."""
+    """The first request reaches a broker whose metadata does not have the partition yet."""
     where, take, faults = produced(cluster, "moment", 10), PartitionFetch.take, [NotFound("no such partition")]
 
     def missing_at_first(fetch: PartitionFetch, offset: int, bytes_max: int) -> object:
@@ -200,7 +200,7 @@ def test_a_prefetched_response_is_not_used_for_another_offset(cluster: Cluster) 
 
 
 def test_a_fetch_without_records_times_out(cluster: Cluster) -> None:
-    """An end that was never there: the last stable offset is below it."""
+    """The wanted end is above the last stable offset, so records never arrive."""
     end = offset_of(cluster, MIXED, LATEST)
     wanted = Wanted(MIXED, end, end + 1, READ_COMMITTED, SMALL._replace(wait_ms_max=10), False, 0.05)
 

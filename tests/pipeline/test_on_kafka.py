@@ -35,7 +35,7 @@ FIRST, SECOND = rows("first", 10), rows("second", 10)
 
 @pytest.fixture(scope="module", params=KINDS)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """(kind, bootstrap)"""
+    """Yield (key of KINDS, bootstrap address)."""
     level, properties = KINDS[request.param]
     folder = tmp_path_factory.mktemp(f"kafka-{request.param}")
     with apache_kafka(folder, transaction_version=level, **properties) as bootstrap:
@@ -46,7 +46,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def cluster(
     kafka: tuple[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Cluster]:
-    """With a sink and a topic for this test only."""
+    """Yield a cluster with a sink id and a topic for this test only."""
     own = request.node.name.partition("[")[0] + "".join(each for each in request.node.name if each.isdigit())
     monkeypatch.setattr("sink.SINK", own)
     monkeypatch.setattr("sink.TOPIC", own)
@@ -70,7 +70,7 @@ def driver_of(cluster: Cluster, topic: str, two_phase: bool) -> Driver:
 
 
 def check_exactly(cluster: Cluster, topic: str, *expected: list[str]) -> None:
-    """Once the markers are written, which Kafka does behind its answer to EndTxn."""
+    """Wait until the markers are written, as Kafka answers EndTxn before that; then check the committed rows."""
     deadline = time.monotonic() + MARKERS_S_MAX
     while any(name.startswith(f"{topic}-") for name in running(cluster)) or held_back(cluster, topic, 2):
         assert time.monotonic() < deadline, running(cluster)
@@ -95,7 +95,7 @@ def test_transactions_one_after_the_other(cluster: Cluster, topic: str, two_phas
 
 
 def test_columns_that_were_encoded_are_the_rows_that_are_read(cluster: Cluster, topic: str, two_phase: bool) -> None:
-    """Kafka checks every record of a batch before it takes it."""
+    """Kafka validates each record of a batch before it appends the batch."""
     count = 20_000
     keys = [None if number % 5 == 0 else b"key-%d" % number for number in range(count)]
     values = [None if number % 7 == 0 else b"x" * (number % 300) for number in range(count)]
@@ -177,7 +177,7 @@ def test_a_driver_replaced_before_its_decision_is_superseded_and_its_transaction
         with pytest.raises(Superseded):
             step()
     driver.commit(0, prepared)
-    driver.abort()  # Case J: it was decided.
+    driver.abort()  # Case J: abort() after the batch was decided.
     check_exactly(cluster, topic, list(FIRST))
 
 

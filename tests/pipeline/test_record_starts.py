@@ -1,4 +1,4 @@
-"""Records found in lanes are the records that a reader finds who goes from one to the next."""
+"""Finding record starts in parallel lanes gives the same result as reading records one after the other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chain(rows: list[Row]) -> bytes:
 
 
 class Payloads:
-    """Payloads with some bytes between them, where the headers of batches are."""
+    """Payloads of batches, with zero bytes between them in place of the batch headers."""
 
     def __init__(self, between: int = HEADER_SIZE) -> None:
         self.data = bytearray()
@@ -64,7 +64,7 @@ class Payloads:
 
 
 def one_after_the_other(data: bytes, start: int, end: int, count: int, last_delta: int) -> list[int] | None:
-    """Where the records begin; None if they are not as the batch declares."""
+    """Return the positions of the records; None if the records contradict the batch header."""
     actual, at = [], start
     try:
         while at < end and len(actual) <= count:
@@ -88,7 +88,7 @@ def one_after_the_other(data: bytes, start: int, end: int, count: int, last_delt
 
 @contextmanager
 def lanes(records_min: int = 1, lanes_min: int = 1, block: int = 1 << 20) -> Iterator[None]:
-    """As if so few records, and lanes, were many."""
+    """Lower the limits, so that few records and few lanes are enough for reading in lanes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_starts, "GUESS_RECORDS_MIN", records_min)
         patch.setattr(record_starts, "LANES_MIN", lanes_min)
@@ -247,7 +247,7 @@ KINDS: dict[str, Callable[[], list[Row]]] = {
 
 
 class Work:
-    """What was read of records, one by one and in lanes; what a lane reads behind its end is counted too."""
+    """Counts the records read one by one and in lanes, including those that a lane reads past its end."""
 
     def __init__(self, payloads: Payloads) -> None:
         self.one_by_one = self.in_lanes = 0
@@ -291,7 +291,7 @@ WRONG_SIZES = [b"", number(-9_000), number(-(2**20) + 1), b"\xff\xff\xff"]
 
 
 def test_records_of_many_kibibytes_are_found_in_lanes_of_batches() -> None:
-    """Their sizes are of three bytes. Batches with a wrong one among them are bad, and no other."""
+    """The sizes take three bytes each. Only batches that contain a wrong size are reported as bad."""
     payloads = Payloads()
     for at in range(100):
         rows = [record((0, delta, None, bytes(9_000), [])) for delta in range(12)]
@@ -315,7 +315,7 @@ def test_no_more_is_read_of_a_batch_than_it_counts(count: int) -> None:
 
 
 def woven(count: int, strands: int) -> bytes:
-    """Records in whose values as many other chains go from value to value: byte for byte as good as the right one."""
+    """Return records whose values contain `strands` false chains of records, each as plausible as the real chain."""
 
     def single(at: int, value: bytes) -> bytes:
         return record((0, 100 + at, None, value, []))
@@ -341,7 +341,7 @@ def test_values_that_are_made_to_look_like_records_cost_a_bounded_number_of_chai
 
 
 def test_records_with_attributes_are_read_correctly() -> None:
-    """There are none yet. Whoever sets some makes his records slower to read."""
+    """Kafka defines no record attributes yet; records that have some are only slower to read."""
     rows = [(at % 3, *row[1:]) for at, row in enumerate(rows_of(6_000, lambda: text(60)))]
     payloads = Payloads()
     payloads.add(chain(rows), 6_000, 5_999)

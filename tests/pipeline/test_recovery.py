@@ -1,4 +1,4 @@
-"""Whatever fails and whenever: every row of the input is there once, no transaction is left, nothing is held back."""
+"""After any failure at any step, each input row is committed once and no open transaction holds back readers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBrok
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[LiveBroker]:
-    """One that may be killed."""
+    """A broker of its own for a test, which the test may kill."""
     with LiveBroker(tmp_path / "data") as created:
         yield created
 
@@ -153,14 +153,14 @@ def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: Cluster, o
     """Case A. The loser has no time-out: without the abort in commit() it would hold back the rows of the winner."""
     driver = Driver(cluster, open_store)
     driver.begin()
-    driver.task(0, 0, FIRST[:6])  # Its worker dies, and nobody hears of it.
+    driver.task(0, 0, FIRST[:6])  # The worker dies, and its transaction stays open.
     driver.commit(0, [driver.task(0, 0, FIRST, slot=1)])
 
     check_exactly(cluster, FIRST)
 
 
 def test_a_losing_speculative_attempt_is_fenced_by_the_commit(cluster: Cluster, open_store: OpenStore) -> None:
-    """Case B: of two that wrote, and of one that has only begun."""
+    """Case B: commit() fences attempts that have written records, and attempts that are only initialised."""
     driver = Driver(cluster, open_store)
     driver.begin()
     slow = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
@@ -198,7 +198,7 @@ def test_transactions_of_a_driver_that_dies_before_its_decision_are_aborted(
 def test_the_decision_of_a_dead_driver_is_committed_by_the_next_driver(
     ended: int, cluster: Cluster, open_store: OpenStore
 ) -> None:
-    """Cases D and G: whatever of it was committed, the next driver commits the rest, and its tasks write nothing."""
+    """Cases D and G: the next driver commits the decided transactions that are still open, and its tasks write nothing."""
     dead = Driver(cluster, open_store)
     dead.begin()
     prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
@@ -235,7 +235,7 @@ def test_a_batch_is_committed_when_the_broker_is_killed_between_prepare_and_comp
 
 
 def test_each_row_is_written_once_when_the_broker_is_killed_during_a_task(broker: LiveBroker, cluster: Cluster) -> None:
-    """Whatever was acknowledged and what was not: sent again with the same sequence, each is there once."""
+    """Batches without a response are resent with the same sequence number, so that each is written once."""
     writer = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
     writer.init(two_phase=True)
     expected = rows("row", 400)
@@ -251,7 +251,7 @@ def test_each_row_is_written_once_when_the_broker_is_killed_during_a_task(broker
 
 
 def test_batches_are_written_exactly_once_when_epochs_are_exhausted(tmp_path: Path, open_store: OpenStore) -> None:
-    """Case F: under way the id gets a new producer id, which a pair tells and an epoch alone does not."""
+    """Case F: the transactional id gets a new producer id, so that an epoch alone does not identify a transaction."""
     with (
         LiveBroker(tmp_path / "data", "stuntbroker.initial.producer.epoch=32764") as broker,
         broker.cluster() as cluster,
@@ -278,7 +278,7 @@ def test_batches_are_written_exactly_once_when_epochs_are_exhausted(tmp_path: Pa
 def test_transactions_of_unused_task_ids_are_aborted_when_there_are_fewer_tasks(
     cluster: Cluster, open_store: OpenStore
 ) -> None:
-    """Case H: ids that are not used any more are found by listing, those of other sinks are left alone."""
+    """Case H: listing finds the transactional ids that are no longer used; transactions of other sinks stay open."""
     dead = Driver(cluster, open_store)
     dead.begin()
     for index in range(12):
@@ -306,7 +306,7 @@ ZOMBIES: dict[str, Step] = {
 
 @pytest.mark.parametrize("step", ZOMBIES)
 def test_a_driver_that_was_thought_dead_can_do_nothing(step: str, cluster: Cluster, open_store: OpenStore) -> None:
-    """Case I: two drivers of the same query, from the same checkpoint. The claim of the first is over."""
+    """Case I: a second driver of the same query, from the same checkpoint, invalidates the claim of the first driver."""
     zombie = Driver(cluster, open_store)
     zombie.run(0, FIRST)
     zombie.begin()
@@ -324,7 +324,7 @@ def test_a_driver_that_was_thought_dead_can_do_nothing(step: str, cluster: Clust
 def test_a_driver_that_is_overtaken_after_its_listing_aborts_nothing(
     cluster: Cluster, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Case I, the narrow one: what it has listed is its successor's, whose transactions it must not end."""
+    """Case I, in a narrow window: the listed transactions belong to the new driver, so the old one must not end them."""
     zombie = Driver(cluster, open_store)
     zombie.begin()
     store = zombie.store()
@@ -332,7 +332,7 @@ def test_a_driver_that_is_overtaken_after_its_listing_aborts_nothing(
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = [driver.task(0, 0, FIRST)]
-    monkeypatch.setattr(store, "last", lambda: None)  # Read before the other one came.
+    monkeypatch.setattr(store, "last", lambda: None)  # It had read this before the takeover.
 
     with pytest.raises(Superseded):
         settle(cluster, store, SINK)
@@ -347,13 +347,13 @@ def test_an_abort_after_a_decision_commits(cluster: Cluster, open_store: OpenSto
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = [driver.task(0, 0, FIRST[:5]), driver.task(1, 0, FIRST[5:])]
-    driver.store().decide(driver.decision(0, prepared))  # And then commit() fails.
+    driver.store().decide(driver.decision(0, prepared))  # commit() fails after this step.
 
     settled = driver.abort()
 
     assert (settled.committed, settled.aborted) == (2, 0)
     check_exactly(cluster, FIRST)
-    driver.run(0, FIRST)  # At the restart: skipped.
+    driver.run(0, FIRST)  # A restarted query skips the batch.
     driver.run(1, SECOND)
     check_exactly(cluster, FIRST, SECOND)
 
@@ -369,15 +369,15 @@ def test_an_abort_before_a_decision_aborts(cluster: Cluster, open_store: OpenSto
     check_exactly(cluster, FIRST)
 
 
-# --- transactions that somebody else has touched
+# --- transactions that another client has recovered or ended
 
 
 def test_a_transaction_that_a_late_task_recovered_is_ended(cluster: Cluster, open_store: OpenStore) -> None:
-    """KIP-939: to keep a transaction fences its pair. It is ended with the pair of who keeps it next."""
+    """KIP-939: KeepPreparedTxn raises the epoch, so commit() must recover the transaction again before it ends it."""
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = [driver.task(0, 0, FIRST)]
-    driver.task(1, 0, SECOND)  # A loser.
+    driver.task(1, 0, SECOND)  # This attempt is not part of the commit.
     for index in range(2):
         init_producer(cluster, transactional_id(SINK, index, 0), 60_000, two_phase=True, keep=True)
     driver.commit(0, prepared)
@@ -386,7 +386,7 @@ def test_a_transaction_that_a_late_task_recovered_is_ended(cluster: Cluster, ope
 
 
 def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(cluster: Cluster, open_store: OpenStore) -> None:
-    """Never passed over in silence: rows are missing. Nothing else of the sink is ended then."""
+    """Rows are missing, so recovery must fail with an error. The sink's other transactions stay open."""
     driver = Driver(cluster, open_store)
     driver.begin()
     prepared = [driver.task(0, 0, FIRST)]
@@ -432,7 +432,7 @@ def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: Cluster
 
 
 def test_a_forked_worker_writes_what_its_parent_commits(cluster: Cluster, open_store: OpenStore) -> None:
-    """As PySpark does: workers are forked, the transaction is handed over by its name."""
+    """PySpark forks its workers too; the worker passes the transaction's ids and epoch to its parent."""
     driver = Driver(cluster, open_store)
     driver.begin()
     reading, writing = os.pipe()
@@ -457,7 +457,7 @@ def test_a_forked_worker_writes_what_its_parent_commits(cluster: Cluster, open_s
 
 
 def test_a_thousand_open_transactions_are_settled(shared_broker: LiveBroker, tmp_path: Path) -> None:
-    """Half of them decided, half of them lost."""
+    """Half of the transactions are part of the decision, and the other half are aborted."""
     with shared_broker.cluster() as cluster:
         make_topic(cluster, TOPIC, PARTITIONS)
         driver = Driver(cluster, lambda cluster: DecisionFolder(tmp_path, SINK))

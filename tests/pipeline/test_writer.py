@@ -56,7 +56,7 @@ def check_exactly(cluster: Cluster, topic: str, expected: list[str]) -> None:
 
 
 def test_produce_sends_its_batch_without_a_further_call(live: LiveBroker, cluster: Cluster, topic: str) -> None:
-    """The producer does nothing more than that."""
+    """The batch is in the log before the writer makes another call."""
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     writer.produce(topic, 0, batch("early"))
@@ -68,7 +68,7 @@ def test_produce_sends_its_batch_without_a_further_call(live: LiveBroker, cluste
 
 
 def test_two_producers_can_write_in_the_same_transaction(live: LiveBroker, cluster: Cluster, topic: str) -> None:
-    """With one pair, over two connections, each for its own partition; the end is one for both."""
+    """Both use the same producer id and epoch, over two connections and for different partitions; one EndTxn ends both."""
     owner = TransactionalWriter(cluster, topic)
     owner.init()
     pair = owner.pair
@@ -181,7 +181,7 @@ def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: Cluste
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_the_writer_works_under_both_transaction_versions(level: int, tmp_path: Path) -> None:
-    """Under version 1 partitions are added by a request. A prepared transaction has a pair of its own under both."""
+    """Version 1 needs AddPartitionsToTxn. With two-phase commit, each transaction has an epoch of its own in both versions."""
     with LiveBroker(tmp_path, f"transaction.version={level}") as each, each.cluster() as cluster:
         make_topic(cluster, TOPIC, 2)
         writer = TransactionalWriter(cluster, "w")
@@ -201,7 +201,7 @@ def test_the_writer_works_under_both_transaction_versions(level: int, tmp_path: 
 def test_an_open_transaction_can_be_recovered_and_committed_by_a_new_writer(
     is_prepared: bool, cluster: Cluster, topic: str
 ) -> None:
-    """KIP-939: whoever comes back finds what was open, and can add nothing."""
+    """KIP-939: a new writer takes over the open transaction, and cannot add records to it."""
     writer = TransactionalWriter(cluster, topic)
     writer.init(two_phase=True)
     writer.produce(topic, 1, batch("a"))
@@ -278,7 +278,7 @@ def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(c
     writer = TransactionalWriter(cluster, topic)
     writer.init()
     child = os.fork()
-    if not child:  # No exception, and no handler of pytest's, may leave the child.
+    if not child:  # The child must neither raise an exception nor run a handler of pytest.
         status = 1
         try:
             writer.produce(topic, 0, batch("of the child"))

@@ -1,4 +1,4 @@
-"""python class_archive_training.py OPTIONS: a Spark session with these options of its JVM, which uses what the tests use most."""
+"""Run a Spark session that does what the tests do most: python class_archive_training.py JVM_OPTIONS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
         spark.stop()
     gateway = SparkContext._gateway
     assert gateway is not None
-    gateway.proc.stdin.close()  # The JVM ends in order, and writes its archive.
+    gateway.proc.stdin.close()  # The JVM then ends in order, and writes its class archive.
     gateway.proc.wait()
 
 

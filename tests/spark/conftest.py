@@ -26,7 +26,7 @@ for _folder in (
         sys.path.insert(0, str(_folder))
 
 ATTEMPTS_MAX = 4
-"""Of a task; without it a local session has one, and nothing is ever retried."""
+"""Attempts of a task; by default a local session never retries a task."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _missing_java() -> str:
-    """Why Spark cannot run here; nothing when it can."""
+    """Return why Spark cannot run here, or an empty string if it can."""
     from stuntbroker.cli.data_folder.audit_spark import SparkError, need_java
 
     try:
@@ -51,7 +51,7 @@ def _missing_java() -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, four attempts of every task, our data source and Spark's own Kafka source and sink beside it."""
+    """Yield a session with two cores, four attempts per task, our data source, and Spark's own Kafka source and sink."""
     import jars
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -66,8 +66,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": java_options(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        # A stage that is run again has its executor's blocks forgotten. A local one cannot register them anew when it sends its
-        # next heartbeat, and would end the JVM at its sixtieth: ten minutes later, in the middle of another test.
+        # When a stage is run again, Spark forgets its executor's blocks. A local executor cannot register them again at its
+        # next heartbeat, and would end the JVM at the sixtieth: ten minutes later, in the middle of another test.
         "spark.executor.heartbeat.maxFailures": "1000000",
         "spark.jars": ",".join(str(jar) for jar in sorted(jars.spark_jars().glob("*.jar"))),
         "spark.local.dir": str(scratch / "local"),
@@ -79,7 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[2,{ATTEMPTS_MAX}]").appName("stuntbroker tests")
-    with pytest.MonkeyPatch.context() as environment:  # For `preloading_daemon`, in the JVM and what it starts.
+    with pytest.MonkeyPatch.context() as environment:  # The JVM and its child processes must find `preloading_daemon`.
         environment.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         created = builder.config(map=settings).getOrCreate()
     created.sparkContext.setLogLevel("ERROR")
@@ -92,7 +92,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """The same, silent: what fails there was asked for. It knows the data source with faults."""
+    """Yield the session with the faulty data source registered, and without logging, as its errors are intended."""
     from faults_query import prepare
 
     spark.sparkContext.setLogLevel("OFF")
@@ -102,7 +102,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A broker that is killed now and then, and what was written to it; at the end the audit finds nothing wrong."""
+    """Yield a broker that tests may kill, with its jobs; at the end, the audit of its folder must find no fault."""
     from faults_query import World, findings
     from live_broker import LiveBroker
 

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, however that ends (Linux)."""
+"""Child processes that are killed when their parent ends in any way (Linux)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def dies_with_parent() -> None:
-    """For `preexec_fn` of subprocess.Popen."""
+    """Have this process killed when its parent ends; to be used as `preexec_fn` of subprocess.Popen."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

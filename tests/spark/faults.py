@@ -1,15 +1,15 @@
-"""Faults where a test wants them, in the processes in which Spark runs the sink: a data source around ours.
+"""A data source that wraps ours and causes faults at chosen places, in the processes in which Spark runs the sink.
 
-Driver and workers are told of them by a folder that all see (option `faults`):
+Driver, workers and test communicate through the files of a shared folder (option `faults`):
 
-    plan.json        what is to happen, see Fault
-    NAME.N           somebody has passed the place of this fault, for the N-th time
-    NAME.reached     somebody waits there: its process, its parents, and what it was doing
-    NAME.go          it may go on
+    plan.json        the faults, see Fault
+    NAME.N           a process has passed the place of this fault for the N-th time
+    NAME.reached     a process waits at this fault; contents: its process id and those of its ancestors
+    NAME.go          the waiting process may continue
     METHOD-raised-KIND.N    the sink has raised this
 
-This module is what workers import, so it is light, and knows of the sink only what Spark knows; but for places in the
-middle of a commit, which it reaches by standing in for `recovery.end_all`, and for the writer of `single_sink`.
+Workers import this module, so it imports little. It uses the sink through Spark's interface only; to cause faults in the
+middle of a commit, it replaces `recovery.end_all` and the writer of `single_sink`.
 """
 
 from __future__ import annotations
@@ -44,53 +44,53 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "stuntbroker_faults"
 WAIT_S: Final = 120.0
-"""Nobody waits longer for NAME.go."""
+"""Maximum time that a process waits for NAME.go."""
 POLL_S: Final = 0.01
 
 PLAN: Final = "plan"
-"""The driver is about to take the sink for a batch, and to do what recovery has to."""
+"""In the driver, before it takes the sink for a batch and recovers open transactions."""
 RECOVERED: Final = "recovered"
-"""The same, when it has."""
+"""In the driver, after it has taken the sink and recovered open transactions."""
 RECOVERY_ENDS: Final = "recovery-ends"
-"""When recovery has ended `after` of the transactions that were decided."""
+"""In recovery, after it has ended `after` of the decided transactions."""
 TASK: Final = "task"
-"""write(), ahead of everything."""
+"""At the start of write()."""
 ROWS: Final = "rows"
-"""When a task has taken `after` rows, or all if it has fewer."""
+"""In write(), after the task has taken `after` rows, or all rows if it has fewer."""
 PREPARED: Final = "prepared"
-"""write() is about to return its message."""
+"""At the end of write(), before it returns its message."""
 COMMIT: Final = "commit"
 ENDS: Final = "ends"
-"""In commit() or abort(): the batch is decided, and `after` of its transactions are ended."""
+"""In commit() or abort(), after the batch is decided and `after` of its transactions have ended."""
 NUMBERED: Final = "numbered"
-"""In commit() of mode=single: the number of the batch is in its transaction, which is about to be committed."""
+"""In commit() of mode=single, after the batch number is written and before its transaction is committed."""
 COMMITTED: Final = "committed"
 ABORT: Final = "abort"
 ABORTED: Final = "aborted"
 
 LOSERS: Final = "losers"
-"""No place: whoever settles finds no losers, whatever the action. It shows what would be without their abort."""
+"""Not a place: recovery finds no open transactions of losing attempts, so that it does not abort them."""
 
 WRITE: Final = "write"
-"""No place: the method, of which is noted what it raises."""
+"""Not a place, but the name of the method under which its exceptions are recorded."""
 
 TASK_PLACES: Final = (TASK, ROWS, PREPARED)
 
 RAISE: Final = "raise"
 EXIT: Final = "exit"
-"""The Python process ends, without a word to Spark."""
+"""The Python process exits without notifying Spark."""
 KILL: Final = "kill"
 WAIT: Final = "wait"
 WAIT_RAISE: Final = "wait and raise"
 
 
 class Injected(Exception):
-    """What a test has asked for."""
+    """The exception of the actions RAISE and WAIT_RAISE."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Happens to everybody who comes to `place` with this batch, partition and attempt; None is any of them."""
+    """A fault for each process that passes `place` with this batch, partition and attempt; None matches any value."""
 
     name: str
     place: str
@@ -100,12 +100,12 @@ class Fault:
     attempt: int | None = None
     after: int = 0
     skip: int = 0
-    """As often they pass unharmed."""
+    """Number of passes before the fault first occurs."""
     times: int = 1
 
 
 class Plan:
-    """The folder, as workers and as tests see it."""
+    """The folder of the faults, which workers and tests share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -121,7 +121,7 @@ class Plan:
         return max(0, min(len(self.passed(fault.name)) - fault.skip, fault.times))
 
     def due(self, place: str, batch: int | None = None) -> Fault | None:
-        """The fault that this passer-by meets; every pass is counted, by whatever process it is."""
+        """Count this pass, across all processes, and return the fault that occurs in it, if any."""
         context = TaskContext.get() if place in TASK_PLACES else None
         partition = attempt = None
         if context is not None:
@@ -163,7 +163,7 @@ class Plan:
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """What the sink raises there is known to the test, whatever Spark makes of it."""
+        """Record the exceptions that the sink raises in the block, as Spark may hide them from the test."""
         try:
             yield
         except Exception as fault:
@@ -171,21 +171,21 @@ class Plan:
             raise
 
     def passed(self, name: str) -> list[dict[str, Any]]:
-        """Who came to this fault, harmed or not."""
+        """Return all passes of this fault, whether or not the fault occurred in them."""
         actual = sorted(each for each in self.folder.glob(f"{name}.*") if each.suffix[1:].isdigit())
         return [json.loads(each.read_text(encoding="utf-8")) for each in actual]
 
     def raised(self, what: str) -> list[str]:
-        """The names of all exceptions that the sink has raised in this method."""
+        """Return the class names of the exceptions that the sink has raised in this method."""
         actual = self.folder.glob(f"{what}-raised-*.*")
         return sorted(each.stem.removeprefix(f"{what}-raised-") for each in actual)
 
     def stands(self, name: str) -> bool:
-        """Whether somebody has come to a fault that waits."""
+        """Whether a process has reached this waiting fault."""
         return (self.folder / f"{name}.reached").exists()
 
     def standing(self, name: str) -> list[int]:
-        """The process that stands there, and its parents."""
+        """Return the process id of the waiting process, and those of its ancestors."""
         actual: list[int] = json.loads((self.folder / f"{name}.reached").read_text(encoding="utf-8"))
         return actual
 
@@ -197,7 +197,7 @@ class Plan:
 
 
 def _put(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write a file atomically."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.rename(path)
@@ -212,7 +212,7 @@ def wait_for_file(path: Path, timeout_s: float) -> None:
 
 
 def ancestors(pid: int) -> list[int]:
-    """The process, its parent, and so on; without the first of all."""
+    """Return the ids of the process and its ancestors, without process 1."""
     actual = []
     while pid > 1:
         actual.append(pid)
@@ -224,7 +224,7 @@ def ancestors(pid: int) -> list[int]:
 
 
 def failing(plan: Plan, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-    """The rows of a task, with the fault that is due after some of them."""
+    """Yield the rows of a task, with the ROWS fault after `after` of them."""
     fault = plan.due(ROWS)
     left = fault.after if fault else 0
     for batch in batches:
@@ -254,7 +254,7 @@ class FaultyDataSource(DataSource):
 
 
 class Faulty:
-    """What writers of streams and of jobs have in common."""
+    """Common base of the writers of streams and of batch jobs."""
 
     def __init__(self, plan: Plan, inner: Any) -> None:
         self._plan = plan
@@ -262,7 +262,7 @@ class Faulty:
         self._pickled: bytes | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The driver pickles it for the tasks: then the sink is taken. Spark does so twice."""
+        """Pickle the writer once, which takes the sink; Spark pickles it twice for the tasks."""
         if self._pickled is None:
             self._plan.meet(PLAN)
             with ending_some(self._plan, RECOVERY_ENDS, None):
@@ -312,7 +312,7 @@ def _unpickled(kind: type[Faulty], plan: Plan, inner: bytes) -> Faulty:
 
 @contextmanager
 def ending_some(plan: Plan, place: str, batch: int | None) -> Iterator[None]:
-    """When decided transactions are ended inside, `after` of them are before the fault, and the others after it."""
+    """When decided transactions are ended in the block, cause the fault after `after` of them have ended."""
     real, running = recovery.end_all, recovery.running
 
     def end_all(cluster: Any, ends: Iterable[Any], **more: Any) -> Sequence[Any]:
@@ -335,7 +335,7 @@ def ending_some(plan: Plan, place: str, batch: int | None) -> Iterator[None]:
 
 @contextmanager
 def numbering(plan: Plan, batch: int | None) -> Iterator[None]:
-    """The commit of mode=single inside has its fault when everything is in the transaction."""
+    """When mode=single commits in the block, cause the NUMBERED fault after all records are in the transaction."""
     from stuntbroker.pipeline.spark import single_sink
 
     class Numbering(TransactionalWriter):

@@ -1,7 +1,7 @@
-"""A driver as a process, to be killed: it is given jobs on its standard input, and runs each as a query.
+"""A Spark driver as a process that tests can kill: it reads jobs from standard input, and runs each as a query.
 
 python faults_driver.py MASTER SCRATCH SETTINGS     SETTINGS as JSON
-> {"job": {...}}                                    a line each
+> {"job": {...}}                                    one job per line
 < {"ready": PID OF THE JVM}                         once
 < {"sink": ..., "error": null or text}              when the query of a job has ended
 """
@@ -30,7 +30,7 @@ POLL_S = 0.01
 
 
 class Driver:
-    """Of the test's side."""
+    """The test's handle of a driver process."""
 
     def __init__(self, master: str, scratch: Path, settings: dict[str, str] | None = None) -> None:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class Driver:
         self._text = b""
 
     def ready(self) -> Self:
-        """Waits until it takes jobs. Not needed before submit()."""
+        """Wait until the driver takes jobs; `submit` does not need this."""
         self._read_until(lambda: self._jvm is not None, START_S)
         return self
 
@@ -59,17 +59,17 @@ class Driver:
         self._process.stdin.flush()
 
     def outcome(self, job: Any, timeout_s: float) -> str | None:
-        """Waits for the end of the query of this job. Gives what it died of."""
+        """Wait for the end of the job's query; return its error, if any."""
         self._read_until(lambda: job.sink in self._ended, timeout_s)
         return self._ended.pop(job.sink)
 
     def has_ended(self, job: Any) -> bool:
-        """Whether its query has."""
+        """Whether the job's query has ended."""
         self._read()
         return job.sink in self._ended
 
     def reached(self, job: Any, name: str, timeout_s: float) -> list[int]:
-        """Waits until the query of this job stands at a fault that waits."""
+        """Wait until the job's query reaches the waiting fault `name`; return the ids of that process and its ancestors."""
         plan = job.plan
         self._read_until(lambda: plan.stands(name) or job.sink in self._ended, timeout_s)
         if not plan.stands(name):
@@ -78,7 +78,7 @@ class Driver:
         return actual
 
     def kill(self) -> None:
-        """JVM and Python, as kill -9 does, both before either can do anything about the other."""
+        """Kill the JVM and Python as kill -9 does; both are stopped first, so that neither notices the other's end."""
         if self._jvm is not None:
             for pid in (self._jvm, self._process.pid):
                 os.kill(pid, signal.SIGSTOP)
@@ -87,7 +87,7 @@ class Driver:
         self._close()
 
     def stop(self) -> None:
-        """In good order; by force when it takes too long."""
+        """Stop the driver in order, or kill it if that takes too long."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -124,7 +124,7 @@ class Driver:
             self._read()
 
     def _read(self) -> None:
-        """What it says within POLL_S."""
+        """Read the driver's output, waiting at most POLL_S."""
         output: IO[bytes] | None = self._process.stdout
         assert output is not None
         if not select.select([output], [], [], POLL_S)[0]:
@@ -157,11 +157,11 @@ def main() -> None:
             answers.flush()
 
     def follow(job: Job, query: Any) -> None:
-        # Where a job of this thread looks for data sources.
+        # A batch job looks up data sources in the active session of its thread.
         type(spark)._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
         try:
             error = save(spark, job) if query is None else outcome(query)
-        except Exception as fault:  # The test has to know of it, whatever it is.
+        except Exception as fault:  # Report any error to the test.
             error = f"{type(fault).__name__}: {fault}"
         say(sink=job.sink, error=error)
 

@@ -1,4 +1,4 @@
-"""A query that is to be exactly right: files that can be read again and again, our sink, and the check of all that came out."""
+"""A query from files that can be read repeatedly to our sink, and a check that its output is exactly right."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ SCHEMA: Final = "key binary, value binary"
 PARTITIONS: Final = 3
 QUERY_S: Final = 150.0
 MADE_AT_S: Final = 1_700_000_000
-"""Modification time of the first file of the input: Spark takes them by age."""
+"""Modification time of the first input file; Spark reads files in order of their age."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that a driver has to know to run the query, now or again."""
+    """All settings that a driver needs to run the query, or to run it again."""
 
     bootstrap: str
     topic: str
     sink: str
     decisions: str
     folder: str
-    """Input, checkpoint and plan of faults."""
+    """Folder with the input, the checkpoint and the plan of faults."""
     tasks: int = 2
     mode: str = "2pc"
     checkpoint: str = "checkpoint"
     faults: str = "faults"
     is_batch: bool = False
-    """Not a stream but df.write, of everything."""
+    """Write all input as a batch job (df.write) instead of a stream."""
     rows_per_batch: int = 0
-    """The input is a topic, of which a batch takes so many rows. Without it each file of a folder is a batch."""
+    """If above 0, the input is a topic, and a batch takes this many rows of it; else each input file is a batch."""
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -65,7 +65,7 @@ class Job:
 
 
 def make_session(master: str, scratch: Path, settings: dict[str, str] | None = None) -> SparkSession:
-    """A session of its own, in a process that has none; workers find the modules of this folder."""
+    """Create a session in a process that has none; workers can import the modules of this folder."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -89,7 +89,7 @@ def make_session(master: str, scratch: Path, settings: dict[str, str] | None = N
 
 
 def prepare(spark: SparkSession) -> SparkSession:
-    """Makes the source and the faulty sink known to a session."""
+    """Register the source and the faulty sink with a session."""
     paths = [str(HERE), str(HERE.parent / "client"), *filter(None, [os.environ.get("PYTHONPATH")])]
     spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(paths)
     spark.dataSource.register(FaultyDataSource)
@@ -102,7 +102,7 @@ def rows_of(batch: int, count: int) -> list[str]:
 
 
 def write_input(folder: Path, batches: Sequence[Sequence[str]]) -> None:
-    """One file a batch."""
+    """Write the input, one file for each batch."""
     folder.mkdir(parents=True)
     for number, rows in enumerate(batches):
         add_input(folder, number, rows)
@@ -116,7 +116,7 @@ def add_input(folder: Path, number: int, rows: Sequence[str]) -> None:
 
 
 def source(spark: SparkSession, job: Job) -> DataFrame:
-    """A batch for each file; of the topic that the files were written to, one for as many rows as a file has on average."""
+    """Return the input as a stream: of the input topic with `rows_per_batch` rows a batch, else of files, one a batch."""
     if job.rows_per_batch:
         options = {"kafka.bootstrap.servers": job.bootstrap, "subscribe": input_of(job), "startingOffsets": "earliest"}
         options["maxOffsetsPerTrigger"] = str(job.rows_per_batch)
@@ -128,7 +128,7 @@ def source(spark: SparkSession, job: Job) -> DataFrame:
 
 
 def spread(rows: DataFrame, job: Job) -> DataFrame:
-    """Over the tasks of the sink, by a shuffle."""
+    """Distribute the rows over the sink's tasks by a shuffle."""
     if job.mode == "single":
         from stuntbroker.pipeline.spark.partitioning import partitioned
 
@@ -143,7 +143,7 @@ def input_of(job: Job) -> str:
 def start(
     spark: SparkSession, job: Job, rows: DataFrame | None = None, sink: str = FORMAT, more: dict[str, str] | None = None
 ) -> StreamingQuery:
-    """All batches that are there, one after the other."""
+    """Start a query that writes all available batches, one after the other."""
     options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic}
     if sink == FORMAT:
         options = options_of(job) | (more or {})
@@ -153,30 +153,30 @@ def start(
 
 
 def options_of(job: Job) -> dict[str, str]:
-    """Of our sink."""
+    """Return the options of our sink."""
     options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic, "sinkId": job.sink, "mode": job.mode}
     if job.mode == "single":
         options["kafka.transaction.timeout.ms"] = (
-            "600000"  # On a busy machine a driver stands at its fault for minutes.
+            "600000"  # On a busy machine, a driver waits at its fault for minutes.
         )
     return options | {"decisions": job.decisions, "faults": str(job.plan.folder), **job.options}
 
 
 def save(spark: SparkSession, job: Job) -> str | None:
-    """df.write of the input, once. Gives what it died of."""
+    """Write the input once as a batch job; return its error, if any."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     rows = spread(spark.read.schema(SCHEMA).parquet(str(Path(job.folder) / "input")), job)
     try:
         rows.write.format(FORMAT).options(**options_of(job)).mode("append").save()
-    except (PySparkException, Py4JJavaError) as fault:  # The latter when a Python process of the driver has ended.
+    except (PySparkException, Py4JJavaError) as fault:  # Py4JJavaError if a Python process of the driver has ended.
         return str(fault)
     return None
 
 
 def run(spark: SparkSession, job: Job, timeout_s: float = QUERY_S) -> str | None:
-    """The query to its end. Gives what it died of."""
+    """Run the query to its end; return its error, if any."""
     return outcome(start(spark, job), timeout_s)
 
 
@@ -193,7 +193,7 @@ def outcome(query: StreamingQuery, timeout_s: float = QUERY_S) -> str | None:
 
 
 def reached(query: StreamingQuery, job: Job, name: str, timeout_s: float = QUERY_S) -> None:
-    """Waits until the query stands at a fault that waits."""
+    """Wait until the query reaches the waiting fault `name`."""
     deadline = time.monotonic() + timeout_s
     while not job.plan.stands(name):
         if not query.isActive:
@@ -204,17 +204,17 @@ def reached(query: StreamingQuery, job: Job, name: str, timeout_s: float = QUERY
 
 
 class World:
-    """A broker of its own, an input, and what must come of it."""
+    """A broker, the jobs on it, and the rows that they must write."""
 
     def __init__(self, folder: Path, broker: LiveBroker, data_dir: Path) -> None:
         self.folder = folder
         self.broker = broker
         self.data_dir = data_dir
         self.expected: dict[str, list[str]] = {}
-        """Topic -> rows."""
+        """Topic -> rows that it must have at the end."""
 
     def job(self, name: str, store: str, batches: Sequence[Sequence[str]], *faults: Fault, **more: Any) -> Job:
-        """A topic, a sink and an input of this name."""
+        """Create a topic, a sink and an input of this name; return their job."""
         folder = self.folder / name
         write_input(folder / "input", batches)
         decisions = f"dir:{self.folder / 'decisions'}" if store == "dir" else "kafka:decisions"
@@ -230,7 +230,7 @@ class World:
         return created
 
     def check(self, job: Job) -> None:
-        """Exactly the rows of the input, nothing open, nothing held back, and the audit of what is on disk agrees."""
+        """Check that the topic has exactly the input's rows, no transaction is open, and the audit of the folder is clean."""
         with self.broker.cluster() as cluster:
             assert difference(self.expected[job.topic], committed(cluster, job.topic)) == {}
             assert open_transactions(cluster, job.sink) == []
@@ -243,7 +243,7 @@ class World:
 
 
 def fill(cluster: Cluster, topic: str, batches: Sequence[Sequence[str]]) -> None:
-    """The input as a topic: of a transactional producer, who aborted something under way."""
+    """Write the input to a topic by a transactional producer that also aborts transactions."""
     make_topic(cluster, topic, 2)
     writer = TransactionalWriter(cluster, f"{topic}.producer")
     writer.init()
@@ -257,25 +257,25 @@ def fill(cluster: Cluster, topic: str, batches: Sequence[Sequence[str]]) -> None
 
 
 def committed(cluster: Cluster, topic: str) -> list[str]:
-    """What a read_committed consumer gets."""
+    """Return the values that a read_committed consumer gets."""
     rows = [row for index in range(PARTITIONS) for row in read_partition(cluster, topic, index)]
     return [(row.value or b"").decode() for row in rows]
 
 
 def written(cluster: Cluster, topic: str) -> list[int]:
-    """The end of every partition, committed or not."""
+    """Return the end offset of every partition, including uncommitted records."""
     return [end_offset(cluster, topic, index, READ_UNCOMMITTED) for index in range(PARTITIONS)]
 
 
 def difference(expected: Sequence[str], actual: Sequence[str]) -> dict[str, int]:
-    """Row -> how often it is there too often; less than 0 when it is missing."""
+    """Return the surplus of each row, which is negative if the row is missing."""
     counted = Counter(actual)
     counted.subtract(Counter(expected))
     return {row: count for row, count in counted.items() if count}
 
 
 def open_transactions(cluster: Cluster, sink: str) -> list[str]:
-    """Ids of the sink, those of its own records too, that have a transaction."""
+    """Return the sink's transactional ids that have an open transaction, including those of its internal records."""
     admin = Admin(cluster)
     actual = []
     for name in (sink, f"{sink}-jobs"):
@@ -286,7 +286,7 @@ def open_transactions(cluster: Cluster, sink: str) -> list[str]:
 
 
 def findings(data_dir: Path, job: Job | None = None) -> list[dict[str, Any]]:
-    """What the offline audit holds against the folder; of one sink and its topic, or all."""
+    """Return the audit's errors and warnings about the folder, or only about a job's sink and topic."""
     from stuntbroker.pipeline.audit.folder import read_folder
     from stuntbroker.pipeline.audit.run import audit
 

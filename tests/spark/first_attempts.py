@@ -1,4 +1,4 @@
-"""A sink whose task meets something at its first attempt."""
+"""Run a sink without Spark, as the first attempt of its task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = [pa.record_batch({"value": pa.array(["row"])})]
 
 
 class FirstAttempt:
-    """The context of a task of a local session."""
+    """A stand-in for TaskContext, in the first attempt of task 0."""
 
     @staticmethod
     def get() -> FirstAttempt:
@@ -29,7 +29,7 @@ class FirstAttempt:
 
 
 def another_process() -> None:
-    """Nothing that was read is known any more."""
+    """Forget all cached state, as a new process would."""
     for store in connections._stores.values():
         store.close()
     connections._stores.clear()
@@ -37,7 +37,7 @@ def another_process() -> None:
 
 
 def run(sink: Sink, batch_id: int) -> None:
-    """What a driver and its task do for one batch, each in a process of its own."""
+    """Run one batch as a driver and its task do, each like a process of its own."""
     another_process()
     taken = sink.take()
     if is_decided(taken.last, "query", batch_id):

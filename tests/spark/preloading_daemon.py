@@ -1,7 +1,7 @@
-"""pyspark.daemon, which loads what every worker needs before it forks them: each of them would load it anew.
+"""A pyspark.daemon that imports what every worker needs before it forks the workers, so that each need not import it.
 
-Spark starts it as `python -m preloading_daemon WORKER_MODULE`. Loading takes the processor for almost a second, as long as
-what most workers of these tests do.
+Spark starts it as `python -m preloading_daemon WORKER_MODULE`. The imports take almost a second of
+CPU time, as much as the work of most workers in these tests.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Random faults, several in every run, from a seed: whatever fails, every row of the input is there once.
+"""Run queries with random faults from a seed, and check that every row of the input is written exactly once.
 
     make spark-faults SEEDS=200          (python tests/spark/seeded_faults.py --seeds 200 [--first 17])
 
 A run has a broker of its own, a query with a few batches, and faults at random places of tasks, commits, aborts and
-recovery. A query that dies is started again, with another number of tasks, until it has done everything. In one run of ten
-the query begins in a driver of its own, which is killed, or comes back when another one has gone on; that one has the faults.
-A seed gives the same faults every time, though not the same order of events. Exit status 1 when a row is lost or double, or
-anything is left open.
+recovery. A query that fails is started again, with another number of tasks, until it has written all batches. In one run
+of ten, the query begins in a driver process, which is killed, or continues after another driver with faults has replaced it.
+A seed gives the same faults every time, though not the same order of events. The exit status is 1 if a row is lost or
+duplicated, or if a transaction is left open.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS_MAX: Final = 4
-"""Of a task; the session has to have as many."""
+"""Attempts of a task; the session must be configured with the same number."""
 RUNS_MAX: Final = 40
-"""Of a query, until it must have done everything."""
+"""Maximum number of starts of a query until it has written all batches."""
 DRIVER_EVERY: Final = 10
-"""Every so many seeds, a driver is killed or comes back."""
+"""One in this many seeds kills or replaces a driver."""
 LATE_EPOCH: Final = 32_750
 TASK_FAULTS: Final = (TASK, ROWS, ROWS, PREPARED)
 COMMIT_FAULTS: Final = (PLAN, RECOVERED, RECOVERY_ENDS, COMMIT, COMMIT, ENDS, ENDS, ENDS, COMMITTED, ABORT, ABORTED)
 OTHER: Final = "other"
-"""Folder of the faults of a driver that goes on for another one."""
+"""Folder of the faults of a driver that replaces another driver."""
 BROKER: Final = "broker"
-"""Action: the broker is killed while somebody stands there, and started again."""
+"""Action: kill the broker while a process waits at the fault, and start it again."""
 COUNTED: Final = ("lost", "double", "open", "held_back", "findings", "runs")
 MASTER: Final = f"local[2,{ATTEMPTS_MAX}]"
 
@@ -175,7 +175,7 @@ class SeededRun:
             times=random.choice((1, 1, 2)),
         )
 
-    # --- until everything is done
+    # --- run until all batches are written
 
     def _to_the_end(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         if self.of_driver:
@@ -190,7 +190,7 @@ class SeededRun:
         raise AssertionError(f"seed {self.seed}: the query was started {RUNS_MAX} times and is not done")
 
     def _once(self, job: Job, faults: Sequence[Fault], world: World) -> str | None:
-        """One run of the query. Gives what it died of."""
+        """Run the query once; return its error, if any."""
         self.result.runs += 1
         query = start(self.spark, job)
         deadline = time.monotonic() + QUERY_S
@@ -203,7 +203,7 @@ class SeededRun:
         return outcome(query)
 
     def _answer(self, job: Job, faults: Sequence[Fault], world: World) -> None:
-        """Kills the broker where somebody stands and waits for that; it comes back when they go on, or later."""
+        """Kill the broker when a process waits at a fault with this action; start it before or after that process continues."""
         for each in faults:
             if each.action == BROKER and job.plan.stands(each.name) and not job.plan.may_go(each.name):
                 world.broker.kill()
@@ -247,7 +247,7 @@ class SeededRun:
                 job.plan.write(*(_of_spark(each) for each in faults))
                 self._until_done(job, faults, world)
 
-    # --- what came of it
+    # --- check the result
 
     def _look(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         result = self.result
@@ -266,7 +266,7 @@ class SeededRun:
 
 
 def _of_spark(fault: Fault) -> Fault:
-    """As the processes of Spark see it: who stands where the broker is to be killed, waits."""
+    """Return the fault for the processes of Spark, which only wait where this program kills the broker."""
     return replace(fault, action=WAIT) if fault.action == BROKER else fault
 
 
@@ -290,7 +290,7 @@ def main() -> int:
     happened: Counter[str] = Counter()
     wrong: list[int] = []
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # So that brokers and drivers are ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # Exit in order, which also ends brokers and drivers.
     scratch = Path(mkdtemp(prefix="spark-faults-"))
     try:
         with _quiet(scratch):
@@ -300,7 +300,7 @@ def main() -> int:
                 folder.mkdir()
                 try:
                     result = run_seed(seed, folder, spark)
-                except Exception as fault:  # Whatever it is, this seed is wrong, and the others are worth running.
+                except Exception as fault:  # Report the seed as wrong, and run the others.
                     say(f"seed {seed}: {type(fault).__name__}: {fault}")
                     wrong.append(seed)
                     continue
@@ -308,7 +308,7 @@ def main() -> int:
                 happened += result.happened
                 total.update({name: getattr(result, name) for name in COUNTED})
                 if result.right:
-                    shutil.rmtree(folder, ignore_errors=True)  # Spark may still be about it.
+                    shutil.rmtree(folder, ignore_errors=True)  # Spark may still write to the folder.
                 else:
                     wrong.append(seed)
             spark.stop()
@@ -329,7 +329,7 @@ def main() -> int:
 
 
 class _quiet:
-    """What Spark, its workers and brokers say goes to a file; only the lines of this program are printed."""
+    """Redirect the standard error of Spark, its workers and brokers to a file; this program's own lines are still printed."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "log"

@@ -1,7 +1,7 @@
-"""The sink with faults, as the data source `faulty`: workers of Spark have it by `addPyFile`.
+"""The sink with faults, as the data source `faulty`, which Spark's workers get by `addPyFile`.
 
-The option `faults` is a folder; a fault is a file in it, named by where it strikes. It strikes while the file is there, and
-removes it where it shall strike but once.
+The option `faults` is a folder. Each file in it is a fault, named by the place where it occurs. The fault occurs as long as
+the file exists; a fault that occurs once removes its file.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class FaultySource(StuntbrokerDataSource):
 
 
 class Ends:
-    """What writers of streams and jobs have in common."""
+    """Common base of the writers of streams and batch jobs."""
 
     inner: Any
     faults: Faults
 
     def _write(self, iterator: Any) -> WriterCommitMessage:
-        """Faults of tasks, of all batches or one: `[BATCH-]KIND-TASK-ATTEMPT`; all but `rows` behind the last row."""
+        """Write with the faults `[BATCH-]KIND-TASK-ATTEMPT`, which occur after the last row, or for `rows` after each batch."""
         context = TaskContext.get()
         assert context is not None
         where = f"{context.partitionId()}-{context.attemptNumber()}"

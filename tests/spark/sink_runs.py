@@ -1,4 +1,4 @@
-"""A query that reads files of lines, one a batch, and writes them to the sink; and what has to hold afterwards."""
+"""A query that writes the lines of files to the sink, one file a batch, and a check of its output."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def lines(batch: int, count: int) -> list[str]:
 
 
 class Sink:
-    """One sink id, one topic, one checkpoint; names are made of the test's."""
+    """A sink id, a topic and a checkpoint, named after the test."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, cluster: Cluster, folder: Path, name: str) -> None:
         self.name = re.sub("[^A-Za-z0-9._-]", "-", name)
         self.expected: list[str] = []
         self.together = False
-        """Rows of a partition of the topic are in one task."""
+        """Whether the rows of a partition of the topic are all in one task."""
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
         self.options = {"kafka.bootstrap.servers": bootstrap, "topic": self.name, "sinkId": self.name}
@@ -47,7 +47,7 @@ class Sink:
         spark.dataSource.register(FaultySource)
 
     def add_input(self, rows: list[str]) -> None:
-        """One more batch."""
+        """Add an input file, which is one more batch."""
         path = self.folder / "input" / f"{self._inputs:03d}.txt"
         partial = self.folder / path.name
         partial.write_text("".join(f"{row}\n" for row in rows))
@@ -56,11 +56,11 @@ class Sink:
         self.expected += rows
 
     def run(self, tasks: int = 2) -> None:
-        """Until all of the input is written."""
+        """Run the query until all input is written."""
         self.start(tasks).awaitTermination()
 
     def fails(self, tasks: int = 2) -> str:
-        """What the query ends with."""
+        """Run the query, which must fail; return its error message."""
         query = self.start(tasks)
         try:
             query.awaitTermination()
@@ -75,7 +75,7 @@ class Sink:
         return writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
 
     def write(self, rows: list[str], tasks: int = 2) -> None:
-        """A job."""
+        """Write rows by a batch job."""
         self._write(rows, tasks)
         self.expected += rows
 
@@ -106,14 +106,14 @@ class Sink:
         return sorted(f"{each.transactional_id} {each.state}" for each in own)
 
     def settled(self) -> None:
-        """Waits for the markers, which Kafka writes behind its answer to EndTxn."""
+        """Wait for the markers, which Kafka writes after its response to EndTxn."""
         deadline = time.monotonic() + MARKERS_S_MAX
         while self.open_transactions() or held_back(self.cluster, self.name, PARTITIONS):
             assert time.monotonic() < deadline, self.open_transactions()
             time.sleep(0.01)
 
     def check(self, rows: Iterable[str] | None = None) -> None:
-        """All rows once, to a reader of what is committed; no transaction is open, and nothing is held back."""
+        """Check that each row is committed once, and that no open transaction holds back readers."""
         actual = committed(self.cluster, self.name, PARTITIONS)
         expected = sorted(self.expected if rows is None else rows)
         assert actual == expected, f"{len(actual)} rows, {len(set(actual))} different ones, not {len(expected)}"

@@ -1,4 +1,4 @@
-"""A stream of the source that can be run, stopped and run again, and those who write what it reads."""
+"""A streaming query on the source that can be run several times, and producers of its input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Query:
-    """A query that notes the rows of every batch, run until nothing is left; again with the same checkpoint."""
+    """A query that records the values of every batch; each run reads to the end, and continues from the same checkpoint."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, checkpoint: Path, **options: Any) -> None:
         self._spark = spark
@@ -25,7 +25,7 @@ class Query:
         self.options |= {name.replace("_", "."): str(value) for name, value in options.items()}
         self.form = "stuntbroker"
         self.batches: dict[int, list[str]] = {}
-        """Values by batch, of the batches that were done."""
+        """Batch id -> values, for the completed batches."""
         self.progress: list[Any] = []
 
     def load(self) -> DataFrame:

@@ -1,4 +1,4 @@
-"""A standalone cluster of two workers, from the pip package. They have two addresses: speculation wants another host."""
+"""A standalone Spark cluster of two workers, which have different addresses, as speculation needs another host."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ START_S = 120.0
 END_S = 10.0
 POLL_S = 0.1
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For JVMs that live for some minutes, in which most of their code is run a few times."""
+"""JVM options for processes that run for a few minutes and execute most code only a few times."""
 TRAINING = Path(__file__).with_name("class_archive_training.py")
 
 
 def java_options() -> str:
-    """For every JVM of Spark: a third less of the processor for all tests together, and half of it for each start."""
+    """Return options for every JVM of Spark, which save half the CPU time of a start and a third of that of all tests."""
     return " ".join((*QUICK_START, *archived("spark", f"{pyspark.__version__} {_java_version()}", _train)))
 
 
@@ -117,14 +117,14 @@ class SparkCluster:
             )
 
     def _await(self, enough: Any) -> None:
-        """Until the master's web page says so."""
+        """Wait until the state on the master's web page satisfies `enough`."""
         deadline = time.monotonic() + START_S
         while True:
             try:
                 with urllib.request.urlopen(f"http://{HOSTS[0]}:{self._web_port}/json/", timeout=5) as page:
                     if enough(json.load(page)):
                         return
-            except (OSError, ValueError):  # The server starts before this page: until then it answers with no JSON.
+            except (OSError, ValueError):  # The server returns no JSON before this page is ready.
                 if any(each.poll() is not None for each in self._processes):
                     raise RuntimeError(f"the cluster does not start, see {self._folder}") from None
             if time.monotonic() > deadline:
@@ -132,7 +132,7 @@ class SparkCluster:
             time.sleep(POLL_S)
 
     def _stop(self) -> None:
-        """Workers first: in good order they end their executors, which are of the same process group."""
+        """Stop the workers before the master, as a worker that ends in order also ends its executors."""
         for each in reversed(self._processes):
             each.terminate()
         for each in reversed(self._processes):
@@ -150,7 +150,7 @@ class SparkCluster:
 
 
 def executor_of(processes: list[int]) -> int:
-    """Among a Python worker and its parents."""
+    """Return the process id of the executor among a Python worker and its ancestors."""
     for pid in processes:
         if EXECUTOR in Path(f"/proc/{pid}/cmdline").read_text():
             return pid

@@ -34,7 +34,7 @@ def test_our_source_and_sink_work_as_the_readme_shows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (block,) = (text for text in python_blocks("README.md") if "StuntbrokerDataSource" in text)
-    monkeypatch.setitem(os.environ, "PYSPARK_PYTHON", os.environ["PYSPARK_PYTHON"])  # The block sets it.
+    monkeypatch.setitem(os.environ, "PYSPARK_PYTHON", os.environ["PYSPARK_PYTHON"])  # The block sets this variable.
     with serving() as broker:
         block = block.replace("localhost:9092", "{}:{}".format(*broker.address))
         block = block.replace("./checkpoint", str(tmp_path / "checkpoint"))

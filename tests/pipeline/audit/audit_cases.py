@@ -27,7 +27,7 @@ def flip(path: Path, at: int, bits: int = 1) -> None:
 
 
 def clean(world: World) -> None:
-    """Transactions of two ids, with both transaction versions, and a producer without any."""
+    """Write transactions of two ids, one per transaction version, and batches of a producer without transactions."""
     world.state("one", "Empty", PID, 0)
     for epoch in range(4):
         world.transact("one", PID, epoch, epoch != 2, A, B)
@@ -39,7 +39,7 @@ def clean(world: World) -> None:
 
 
 def transactions_with_offsets(world: World) -> None:
-    """Transactions of one epoch that commit offsets, one of them twice."""
+    """Write transactions that commit offsets with the same producer epoch."""
     place = ("__consumer_offsets", 0)
     world.state("two", "Empty", OTHER, 0)
     for number in range(3):
@@ -56,7 +56,7 @@ def ongoing(world: World) -> None:
 
 
 def data_after_the_end(world: World) -> None:
-    """A late batch of a producer that had gone: what KIP-890 is against."""
+    """Write a late batch after the end of its transaction, which KIP-890 prevents."""
     world.log[A].produce(PID, 4)
 
 
@@ -105,7 +105,7 @@ def no_marker_and_the_id_went_on(world: World) -> None:
 
 
 def no_marker_for_one_of_several(world: World) -> None:
-    """Before KIP-890 all transactions of an id have one epoch."""
+    """Omit a marker of one of several transactions with the same epoch, as before KIP-890."""
     start_ms = world.begin("two", OTHER, 6, A)
     world.decide("two", OTHER, 6, False, A, start_ms=start_ms)
     world.mark(OTHER, 6, False, A)
@@ -234,7 +234,7 @@ def zeros_at_the_end(world: World) -> None:
 
 
 def a_torn_end_in_the_middle(world: World) -> None:
-    """Of a segment that others follow."""
+    """Tear the end of a segment that is not the last one."""
     with world.log[A].path.open("ab") as file:
         file.write(world.log[A].path.read_bytes()[:70])
     world.log[A].roll()
@@ -251,7 +251,7 @@ def a_value_of_another_kind(world: World) -> None:
 
 
 def a_last_batch_that_was_half_written(world: World) -> None:
-    """Its length is there, what follows is not."""
+    """Write a last batch whose length is complete, but whose records end in zero bytes."""
     size = world.log[A].path.stat().st_size
     world.log[A].produce(PID, 4, count=30)
     data = world.log[A].path.read_bytes()
@@ -259,7 +259,7 @@ def a_last_batch_that_was_half_written(world: World) -> None:
 
 
 def contradicted_and_late(world: World) -> None:
-    """Before KIP-890, so that the epoch does not tell the two apart."""
+    """Write a wrong marker and a late batch with the same epoch, as before KIP-890."""
     start_ms = world.begin("two", OTHER, 5, A)
     world.decide("two", OTHER, 5, True, A, start_ms=start_ms)
     world.mark(OTHER, 5, False, A)
@@ -301,7 +301,7 @@ def a_flipped_bit_in_the_marker_of_an_unknown_id(world: World) -> None:
 
 
 def killed_after_markers_that_were_sent_again(world: World) -> None:
-    """Before KIP-890: the partition has more markers of the epoch than there are decisions."""
+    """Write more markers of an epoch than there are decisions, which is possible before KIP-890."""
     world.mark(OTHER, 5, True, A)
     world.mark(OTHER, 5, False, A)
     start_ms = world.begin("two", OTHER, 5, A)
@@ -309,7 +309,7 @@ def killed_after_markers_that_were_sent_again(world: World) -> None:
 
 
 def an_offset_with_a_flipped_bit(world: World) -> None:
-    """Of the first marker. What no CRC covers; a broker cannot see it either."""
+    """Flip a bit in the offset of the first marker. No CRC covers offsets, so a broker cannot detect it either."""
     flip(world.log[A].path, read_header(world.log[A].path.read_bytes()).size)
 
 
@@ -426,7 +426,7 @@ CASES: list[tuple[Callable[[World], None], list[ExpectedFinding]]] = [
 
 
 def rewritten(world: World, place: tuple[str, int], *, drop: Callable[[int], bool]) -> None:
-    """The log without some of its batches, as compaction leaves it."""
+    """Rewrite a log without the batches for which `drop` is true, as compaction does."""
     path = world.log[place].path
     data, kept, at = path.read_bytes(), bytearray(), 0
     while at < len(data):

@@ -55,7 +55,7 @@ def batch_with_headers(
     seq: int = -1,
     at: int = NOW_MS,
 ) -> bytearray:
-    """Records with headers, of rising times and not compressed. `deltas`: offsets from the first, when some are gone."""
+    """Return an uncompressed batch of records with headers and rising times. `deltas`: offset deltas, for batches with gaps."""
     out, count, places = bytearray(HEADER_SIZE), 0, list(deltas)
     for key, value, headers in records:
         body = bytearray(b"\x00")
@@ -102,7 +102,7 @@ class Log:
         self.path.touch()
 
     def append(self, batch: bytes | bytearray) -> int:
-        """Stamps the offset; the answer is the position in the segment."""
+        """Append a batch at the next offset; return its position in the segment."""
         position = self.path.stat().st_size
         with self.path.open("ab") as file:
             file.write(self.next_offset.to_bytes(8, "big") + bytes(batch[8:]))
@@ -112,7 +112,7 @@ class Log:
     def produce(
         self, pid: int, epoch: int, seq: int | None = None, count: int = 1, at: int = NOW_MS, txn: bool = True
     ) -> int:
-        """Without a sequence number, with the one that is due."""
+        """Append a batch of `count` records, by default with the producer's next sequence number."""
         seq = self.next_sequence.get((pid, epoch), 0) if seq is None else seq
         self.next_sequence[pid, epoch] = seq + count
         pairs = [(b"k%d" % n, b"v%d" % n) for n in range(count)]
@@ -146,7 +146,7 @@ def batches_of(folder: Folder | Path) -> pa.Table:
 
 
 def records_of(segment: Segment, rows_max: int = 65_536) -> tuple[list[dict[str, Any]], list[Any]]:
-    """(rows of RECORDS, faults)"""
+    """Return (rows of RECORDS, faults)."""
     rows, faults = [], []
     for batches in scan(segment, rows_max):
         for decoded in decode_records(segment, batches):
@@ -156,7 +156,7 @@ def records_of(segment: Segment, rows_max: int = 65_536) -> tuple[list[dict[str,
 
 
 def every_record(folder: Folder, *topics: str) -> pa.Table:
-    """Rows of RECORDS of these topics, or of all."""
+    """Return the rows of RECORDS of these topics, by default of all."""
     pieces = [piece for segment in folder.segments(*topics) for piece in read_segment(segment, with_records=True)]
     return pa.Table.from_batches([rows for name, rows in pieces if name == "records"], RECORDS)
 
@@ -190,7 +190,7 @@ class World:
         version: int = 1,
         **more: Any,
     ) -> None:
-        """A record of the transaction log; fields that only some have by their name in the schema."""
+        """Write a record to the transaction log; `more` are optional fields by their names in the schema."""
         topics: dict[str, list[int]] = {}
         for topic, index in places:
             topics.setdefault(topic, []).append(index)
@@ -214,7 +214,7 @@ class World:
         self.states.put([(key, None)], at=self.tick())
 
     def begin(self, name: str, pid: int, epoch: int, *places: Place, data: bool = True, **more: Any) -> int:
-        """Ongoing with these partitions, and a batch of two records in each. The answer is when."""
+        """Begin a transaction in these partitions, with two records in each; return its start time."""
         start_ms = self.tick()
         self.state(name, "Ongoing", pid, epoch, *places, start_ms=start_ms, **more)
         for place in places if data else ():
@@ -232,7 +232,7 @@ class World:
         self.state(name, "CompleteCommit" if commit else "CompleteAbort", pid, epoch, start_ms=start_ms, **more)
 
     def transact(self, name: str, pid: int, epoch: int, commit: bool, *places: Place, bump: int = 1) -> None:
-        """A whole transaction. `bump` is 1 from transaction version 2 on, 0 before."""
+        """Write a whole transaction. `bump` is the epoch's step: 1 from transaction version 2 on, 0 before."""
         start_ms = self.begin(name, pid, epoch, *places)
         self.decide(name, pid, epoch + bump, commit, *places, start_ms=start_ms)
         self.mark(pid, epoch + bump, commit, *places)
@@ -249,7 +249,7 @@ class World:
         return audit(read_folder(str(self.folder)))
 
     def findings(self, *, information: bool = True) -> list[tuple[Any, ...]]:
-        """(kind, topic, partition, transactional id) of every finding."""
+        """Return (kind, topic, partition, transactional id) of every finding."""
         rows = self.audit().findings().to_pylist()
         return sorted(
             (row["kind"], row["topic"], row["partition"], row["transactional_id"])

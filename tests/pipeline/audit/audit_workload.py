@@ -1,4 +1,4 @@
-"""The same small story of transactions, told to any broker; afterwards its data folder is read."""
+"""A small workload of transactions that runs on any broker, whose data folder the tests audit afterwards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Storyteller:
         self.peer = peer
 
     def retrying(self, ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
-        """Until the answer is not that it is too early."""
+        """Repeat a request until its error code is no longer one of NOT_YET; return the response, which must have no error."""
         deadline = time.monotonic() + DEADLINE_S
         while (code := code_of(answer := ask())) in NOT_YET and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -112,7 +112,7 @@ class Storyteller:
 
 
 def tell(address: tuple[str, int]) -> None:
-    """Everything that ends well: commits, aborts, a time-out, a fence, two-phase commit, and the protocol before KIP-890."""
+    """Run a workload without faults: commits, aborts, a time-out, fencing, 2PC, and the protocol from before KIP-890."""
     with Peer(address) as peer:
         by = Storyteller(peer)
         topics = [CreatableTopic("in", 1, 1), CreatableTopic("out", 2, 1), CreatableTopic("other", 2, 1)]
@@ -140,7 +140,7 @@ def tell(address: tuple[str, int]) -> None:
 
 
 def copy(by: Storyteller) -> None:
-    """Three records at a time from one topic to the other, exactly once; each step fails once before it succeeds."""
+    """Copy three records per transaction between topics, exactly once; each transaction is aborted once, then committed."""
     by.find(GROUP, 0)
     owner = by.init(COPY)
     for start in range(0, len(INPUTS), 3):

@@ -1,4 +1,4 @@
-"""The audit of what real brokers leave: ours, and Apache Kafka, which it must see alike."""
+"""The audit gives the same results for data folders of our broker and of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def audited(folder: Path) -> Audit:
 
 
 def names_of(actual: Audit) -> dict[int, str]:
-    """Producer ids by whose they are: brokers give out different ones."""
+    """Return the transactional id of each producer id, as brokers allocate different producer ids."""
     pairs = zip(
         actual.txn_state["producer_id"].to_pylist(), actual.txn_state["transactional_id"].to_pylist(), strict=True
     )
@@ -57,7 +57,7 @@ def names_of(actual: Audit) -> dict[int, str]:
 
 
 def view(actual: Audit) -> dict[str, list[tuple[Any, ...]]]:
-    """The tables without what differs from run to run: producer ids, times, sizes by the length of a varint."""
+    """Return the tables without values that differ between runs: producer ids, times, and sizes that depend on varints."""
     names = names_of(actual)
     who = lambda pid: names.get(pid, "idempotent")  # noqa: E731
     return {
@@ -166,7 +166,7 @@ def test_the_audit_confirms_an_exactly_once_copy_and_reports_missing_output(
 
     assert committed.to_pylist() == [{"group_id": GROUP, "topic": "in", "partition": 0, "committed_offset": 9}]
     assert run.compare(folder, actual, ExactlyOnceCheck(GROUP, ("in",), ("out",))) == []
-    # And of what was not copied it is told.
+    # The check reports records that were not copied.
     kinds = [each["kind"] for each in run.compare(folder, actual, ExactlyOnceCheck(GROUP, ("in",), ("other",)))]
     assert (kinds.count("output_missing"), kinds.count("output_unexpected")) == (9, 4)
 

@@ -1,4 +1,4 @@
-"""Records read all at once are the records that are read one by one."""
+"""Reading records in parallel lanes gives the same rows as reading them one by one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def one_by_one(data: bytes) -> list[dict[str, Any]]:
 
 
 def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
-    """As if steps of so many batches, or lanes, were worth it."""
+    """Lower the limits, so that `lanes` lanes are enough for reading in lanes."""
     patch.setattr(record_starts, "GUESS_RECORDS_MIN", 1)
     patch.setattr(record_starts, "LANES_MIN", lanes)
 
@@ -83,7 +83,7 @@ def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
 def test_records_read_in_lanes_equal_records_read_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, written: list[bytes], lanes: int, chunk: int
 ) -> None:
-    """Whatever number of batches is read in lock step, and however the segment is cut in chunks."""
+    """This holds for any number of lanes and any chunk size."""
     log = Log(tmp_path_factory.mktemp("log"), "t")
     for batch in written:
         log.append(batch)
@@ -100,7 +100,7 @@ def test_records_read_in_lanes_equal_records_read_one_by_one(
 def test_a_batch_that_contradicts_its_header_is_skipped_and_reported(
     tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, lanes: int
 ) -> None:
-    """With a right CRC: both ways of reading agree on what cannot be read."""
+    """The CRC is correct, so only the records are wrong; both ways of reading must reject the same batches."""
     log = Log(tmp_path_factory.mktemp("log"), "t")
     good = batch_with_headers([(b"k", b"v", [(b"h", b"w")])] * 3)
     broken = batch_with_headers([(b"key%d" % n, b"v" * 40 * n, [(b"h", None)] * n) for n in range(4)])

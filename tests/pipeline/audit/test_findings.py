@@ -1,4 +1,4 @@
-"""Every kind of fault, planted in an otherwise clean folder, is found, and nothing else is."""
+"""The audit finds each kind of fault planted in a clean folder, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_the_audit_finds_exactly_the_planted_faults(
 
 
 def test_records_removed_by_retention_are_unknown_and_not_missing(tmp_path: Path) -> None:
-    """The transaction log still has the decisions of both versions' transactions; a new segment is all that is left."""
+    """The transaction log still has the decisions of deleted transactions; each partition has only a new segment."""
     world = World(tmp_path)
     clean(world)
-    start_ms = world.begin("one", PID, 4, A, B)  # Across the cut.
+    start_ms = world.begin("one", PID, 4, A, B)  # This transaction began before the retained segment.
     cuts = [log.next_offset for log in world.log.values()]
     for log in world.log.values():
         log.path.unlink()
@@ -100,7 +100,7 @@ def test_records_removed_by_compaction_are_unknown_and_not_missing(tmp_path: Pat
 
 
 def test_an_absent_partition_gives_no_findings(tmp_path: Path) -> None:
-    """Its topic was deleted, or another broker has it."""
+    """The topic was deleted, or another broker has the partition."""
     world = World(tmp_path)
     clean(world)
     world.log[B].path.unlink()

@@ -1,4 +1,4 @@
-"""What is read of a data folder, and of the headers in a segment."""
+"""Reading a data folder, and the batch headers of its segments."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_scan_in_small_pieces_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("byte", [8, 9, 10, 11, 16, 17, 21, 40, 61, 71])
 def test_a_corrupt_byte_makes_only_its_own_batch_corrupt(byte: int, tmp_path: Path) -> None:
-    """Wherever it is: the others are found, and the piece that is broken is told."""
+    """Wherever the byte is, the scan reports the position of the corrupt batch and finds all other batches."""
     log = Log(tmp_path, "t")
     at = [log.produce(3, 0, n, 1) for n in range(5)]
     for mask in (1, 4, 0x80, 0xFF):
@@ -142,7 +142,7 @@ def test_a_corrupt_byte_makes_only_its_own_batch_corrupt(byte: int, tmp_path: Pa
 
 
 def test_a_batch_inside_a_record_value_is_not_read_as_a_batch_of_the_log(tmp_path: Path) -> None:
-    """When the search for the next batch comes across it."""
+    """After a corrupt batch, the search for the next batch must skip a batch inside a record's value."""
     log = Log(tmp_path, "t")
     first = log.produce(3, 0, 0, 1)
     broken = log.put([(b"k", bytes(build_batch([(b"k", b"v")], NOW_MS)))])

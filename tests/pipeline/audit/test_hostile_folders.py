@@ -1,4 +1,4 @@
-"""Folders that no test of a rule would think of: compacted logs, several folders of a broker, files that go meanwhile, names."""
+"""Unusual data folders: compacted logs, several `log.dirs`, files that vanish during the audit, and strange names."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def world(tmp_path: Path) -> World:
 
 
 def only_the_last_records(world: World, count: int) -> None:
-    """Of the transaction log: as compaction leaves it."""
+    """Remove all but the last `count` records of the transaction log, as compaction does."""
     world.log[LOG, 0] = world.states
     rewritten(world, (LOG, 0), drop=lambda offset: offset < world.states.next_offset - count)
 
 
-# --- What compaction of the transaction log has taken
+# --- A compacted transaction log
 
 
 def test_a_decision_without_its_marker_is_pending_despite_markers_of_older_transactions(world: World) -> None:
-    """Before KIP-890 all have one epoch; compaction keeps the last record of each id."""
+    """Before KIP-890, all transactions have the same epoch; compaction keeps the last record of each transactional id."""
     start_ms = world.begin("two", OTHER, 5, A)
     world.decide("two", OTHER, 5, True, A, start_ms=start_ms)
     only_the_last_records(world, 1)
@@ -55,7 +55,7 @@ def test_a_decision_without_its_marker_is_pending_despite_markers_of_older_trans
 
 
 def test_a_marker_from_before_a_decision_does_not_contradict_it(world: World) -> None:
-    """An abort whose decision was compacted, a commit that has no marker yet, and nothing else in the partition."""
+    """The abort's decision was compacted away, and the commit has no marker yet; the epoch is the same, as before KIP-890."""
     world.transact("old", 50, 0, False, B, bump=0)
     start_ms = world.begin("old", 50, 0, B, data=False)
     world.decide("old", 50, 0, True, B, start_ms=start_ms)
@@ -68,7 +68,7 @@ def test_a_marker_from_before_a_decision_does_not_contradict_it(world: World) ->
 
 
 def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(world: World) -> None:
-    """One of several `log.dirs`: partition 0 of the transaction log is here, 1 is not, 2 is. A broker of ours has one folder."""
+    """With several `log.dirs`, partition 1 of the transaction log may be in another folder. Our broker has a single folder."""
     world.log[A].produce(1_234, 0)
     world.mark(1_235, 0, True, B)
     assert world.findings() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
@@ -79,7 +79,7 @@ def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(
 
 
 def test_decisions_about_a_deleted_topic_of_the_same_name_are_unknown_when_the_new_topic_is_empty(world: World) -> None:
-    """The file with the topic's id is as old as the partition."""
+    """The age of partition.metadata shows when the partition was created."""
     shutil.rmtree(world.log[A].folder)
     metadata = Log(world.folder, *A).folder / PARTITION_METADATA
     metadata.write_text("version: 0\n")
@@ -92,7 +92,7 @@ def test_decisions_about_a_deleted_topic_of_the_same_name_are_unknown_when_the_n
 
 
 def test_a_torn_tail_is_reported_as_corrupt_after_a_clean_shutdown(world: World) -> None:
-    """It would cut off nothing when it starts again."""
+    """After a clean shutdown, a starting broker truncates nothing, so the damage is not a torn write."""
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, world.log[A].path.stat().st_size - 1)
     assert [kind for kind, *_ in world.findings()] == ["torn_tail"]
@@ -101,7 +101,7 @@ def test_a_torn_tail_is_reported_as_corrupt_after_a_clean_shutdown(world: World)
 
 
 def test_the_log_end_offset_is_the_base_offset_of_an_empty_newest_segment(world: World) -> None:
-    """Compaction has taken the records before it."""
+    """Compaction has removed the records before the segment."""
     world.log[A].next_offset += 5
     world.log[A].roll()
     row = next(row for row in world.audit().bounds.to_pylist() if (row["topic"], row["partition"]) == A)
@@ -110,7 +110,7 @@ def test_the_log_end_offset_is_the_base_offset_of_an_empty_newest_segment(world:
 
 
 def test_the_last_stable_offset_is_the_log_start_when_an_open_transaction_was_partly_deleted(world: World) -> None:
-    """DeleteRecords up to the high watermark, which is above the last stable offset."""
+    """DeleteRecords may delete up to the high watermark, which is above the last stable offset."""
     world.begin("one", PID, 4, A)
     end = world.log[A].next_offset
     (world.folder / START_OFFSETS).write_text(f"0\n1\nt 0 {end - 1}\n")
@@ -131,7 +131,7 @@ def test_an_offset_out_of_the_range_of_its_segment_is_reported_in_the_last_batch
 
 
 def test_each_batch_that_was_copied_into_a_segment_is_reported(world: World) -> None:
-    """The others are left in peace, also those that come after."""
+    """Other batches of the segment are not reported, including those after the copies."""
     copied = world.log[B].path.read_bytes()
     size = read_header(copied).size
     with world.log[B].path.open("ab") as file:
@@ -149,7 +149,7 @@ def test_running_max_is_correct_for_extreme_numbers() -> None:
 
 
 def test_a_corrupt_partition_gives_no_findings_about_its_lost_batches(world: World) -> None:
-    """Two neighbours are broken: the marker of one transaction, and the first batch of the next."""
+    """The marker of a transaction and the first batch of the next transaction are corrupt."""
     at = world.log[A].path.stat().st_size
     world.transact("one", PID, 4, True, A, B)
     world.transact("two", OTHER, 6, True, A, B)
@@ -195,7 +195,7 @@ def test_a_segment_deleted_between_reading_its_headers_and_its_records_is_report
 
 @pytest.mark.parametrize("name", ["{base:020d}.log.swap", "{base}-{end}.swap"])
 def test_a_swap_file_is_read_when_a_segment_that_it_replaces_was_deleted(name: str, tmp_path: Path) -> None:
-    """Kafka's name for it, and ours."""
+    """The parameters are the names that Kafka and our broker give to swap files."""
     log = Log(tmp_path, "t")
     paths, ends = [], []
     for number in range(4):
@@ -222,7 +222,7 @@ def test_a_swap_file_is_read_when_a_segment_that_it_replaces_was_deleted(name: s
 
 
 def test_records_that_a_running_broker_may_have_written_after_the_log_was_read_are_not_hanging(world: World) -> None:
-    """Data of the epoch that an id stands at, or of an id that is new; a late batch of an older epoch is hanging all the same."""
+    """This covers data of the current epoch and of new producer ids; a late batch of an older epoch is still hanging."""
     world.log[A].produce(PID, 4)
     world.log[B].produce(1_234, 0)
     world.log[B].produce(OTHER, 4)
@@ -274,7 +274,7 @@ def test_a_pipe_in_the_place_of_a_file_of_the_folder_is_not_waited_for(name: str
 def test_a_start_offset_that_is_invalid_is_refused_in_one_line(line: bytes, world: World) -> None:
     (world.folder / START_OFFSETS).write_bytes(b"0\n1\n" + line + b"\n")
 
-    if line.startswith(b"\xff"):  # Somebody else's partition.
+    if line.startswith(b"\xff"):  # This entry names a partition that is not in this folder.
         assert world.findings() == []
     else:
         with pytest.raises(FolderError, match="has a line that is no `topic partition offset`"):

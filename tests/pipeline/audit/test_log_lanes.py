@@ -1,4 +1,4 @@
-"""Records of the coordinators' logs read all at once are those that are read one by one, odd ones too."""
+"""Reading coordinator logs in parallel lanes gives the same rows as one by one, also for unusual records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def key_of(name: str) -> bytes:
 
 
 def bent(data: bytes, at: int, byte: int) -> bytes:
-    """One byte is another, or what follows is gone."""
+    """Return the data with one byte changed, or truncated at `at`."""
     at %= len(data) + 1
     return data[:at] if at == len(data) or byte == 256 else data[:at] + bytes([byte]) + data[at + 1 :]
 
@@ -127,7 +127,7 @@ def test_offsets_read_in_lanes_equal_those_read_one_by_one(pairs: list[tuple[Any
 
 
 def asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records are read one by one, from now on."""
+    """Return a list that gets the number of records of each batch read one by one from now on."""
     request: list[int] = []
     plain = Log.one_by_one
     monkeypatch.setattr(Log, "one_by_one", lambda log, batch: request.append(len(batch)) or plain(log, batch))
@@ -136,7 +136,7 @@ def asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_usual_transactions_are_all_read_in_lanes(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be right, and ten times slower."""
+    """Reading them one by one would be correct, but ten times slower."""
     listed = [PartitionsSchema("t" * size, range(size % 3)) for size in (1, 5, 249)]
     value = TransactionLogValue(7, transaction_status=1, transaction_partitions=listed)
     tagged = {"previous_producer_id": 1, "last_producer_epoch": 2, "client_transaction_version": 2, "init_version": 5}
@@ -145,7 +145,7 @@ def test_usual_transactions_are_all_read_in_lanes(version: int, monkeypatch: pyt
     rows, faults = txn_log.read_txn_state(records(pairs * 3))
 
     assert (len(rows), faults, request) == (6, [], [])
-    # One with very many topics is read as well, alone.
+    # A record with very many topics is read one by one.
     value.transaction_partitions = [PartitionsSchema("t", [0])] * (TOPICS_MAX + 1)
     rows, _ = txn_log.read_txn_state(records([*pairs, (key_of("id"), encoded(value, version, {}))]))
     assert ([len(row["partitions"]) for row in rows.to_pylist()], request) == ([3, 0, TOPICS_MAX + 1], [1])

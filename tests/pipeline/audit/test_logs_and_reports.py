@@ -1,4 +1,4 @@
-"""The coordinators' logs as tables, and what is made of them: histories, latencies, what readers wait for, exactly once."""
+"""Tables of the coordinators' logs and the reports made of them: fencing, latencies, stable offsets, exactly-once checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A, B = ("t", 0), ("t", 1)
 
 
 def test_a_record_of_the_transaction_log_becomes_a_row_with_all_that_is_in_it(tmp_path: Path) -> None:
-    """Tagged fields too, those that only we write among them."""
+    """The row includes tagged fields, also those that only our broker writes."""
     world = World(tmp_path)
     full = Txn("id", 1, 2, 3, 4, 5, 6, 7, Phase.PREPARE_COMMIT, frozenset({A, B}), 8, 9, 2, 10, 11)
     for txn, version in ((full, 1), (new_txn("old", 5, 0), 0)):
@@ -99,7 +99,7 @@ def world_epoch(world: World) -> int:
 
 
 def test_exhausted_epochs_and_a_recovered_transaction_are_reported(tmp_path: Path) -> None:
-    """KIP-939's own example: a keep near the last epoch gives the client another producer id."""
+    """KIP-939's example: KeepPreparedTxn near the last epoch gives the client another producer id."""
     world = World(tmp_path)
     world.state("id", "Empty", 42, 32_766)
     start_ms = world.begin("id", 42, 32_766, A, timeout_ms=TIMEOUT_NONE)
@@ -116,7 +116,7 @@ def test_exhausted_epochs_and_a_recovered_transaction_are_reported(tmp_path: Pat
 
 def test_an_epoch_whose_history_was_compacted_is_reported_as_first_seen(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.states.next_offset = 1_000  # What was below was compacted.
+    world.states.next_offset = 1_000  # Compaction removed the records below this offset.
     world.state("id", "CompleteCommit", 7, 9)
     world.state("new", "Empty", 8, 0)
 
@@ -170,7 +170,7 @@ def test_without_transactions_every_report_is_empty(tmp_path: Path) -> None:
 
 
 def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tuple[str, str]]:
-    """Five records of t-0, of which the group has taken four for done, and the output in t-1."""
+    """Write five input records to t-0, of which the group has committed four, and the output to t-1."""
     pairs = [(b"k", b"1"), (None, b"2"), (b"k", b"1"), (b"k", None), (b"not", b"yet")]
     world.log[A].put([(b"aborted", b"x")], 9, 0, 0, txn=True)
     world.log[A].mark(False, 9, 1)
@@ -201,7 +201,7 @@ def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tu
 
 
 def upper(records: pa.Table) -> pa.Table:
-    """The transformation of the pipeline that is looked at: values twice."""
+    """Apply the pipeline's transformation, which doubles each value."""
     twice = pc.binary_join_element_wise(records["value"], records["value"], b"")
     return pa.table({"key": records["key"], "value": twice})
 
@@ -227,7 +227,7 @@ def test_output_that_differs_from_the_committed_input_is_reported(
 
 
 def chained(world: World, compare: str) -> list[tuple[str, Any]]:
-    """Two records of t-0, their copies in u-0, which have another value."""
+    """Write two records to t-0 and copies with different values to u-0; return (kind, last offset) of the findings."""
     target = Log(world.folder, "u")
     world.log[A].put([(b"a", b"1"), (b"b", b"2")])
     target.put([(b"a", b"one"), (b"b", b"two")])
@@ -247,6 +247,6 @@ def test_input_and_output_are_compared_by_key_by_value_or_by_both(tmp_path: Path
 
 def test_output_whose_input_was_cut_off_is_unknown(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.log[A].next_offset = 50  # What was below was deleted.
+    world.log[A].next_offset = 50  # Records below this offset were deleted.
 
     assert chained(world, "both") == [("output_missing", None), ("output_missing", None), ("unknown_before", 49)]

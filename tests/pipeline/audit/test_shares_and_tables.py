@@ -1,4 +1,4 @@
-"""However a folder is divided, its audit is the same; and what is written as Parquet is what is in memory."""
+"""The audit does not depend on how a folder is divided into shares; Parquet tables equal the tables in memory."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_segment_that_was_not_read_to_its_end_leaves_no_file(tmp_path: Path) -
         files.write(*next(iter(shares.read_segment(segment))))
         raise KeyError
     assert list((tmp_path / "tables" / "batches").iterdir()) == []
-    for _ in range(2):  # As a worker that is tried again does it.
+    for _ in range(2):  # A task that Spark retries writes the same tables again.
         assert [name for name, _ in run.read_and_write(segment, writer)] == ["batches"]
     assert [each.name for each in (tmp_path / "tables" / "batches").iterdir()] == [
         "part-t-0-00000000000000000000.parquet"

@@ -1,4 +1,4 @@
-"""A page, read back as a browser would read it, without one."""
+"""Parse a report page into elements, without a browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """Words with one space between."""
+        """The element's text without scripts, with single spaces between words."""
         kept = [each for each in self.children if isinstance(each, str) or each.tag != "script"]
         parts = [each if isinstance(each, str) else each.text for each in kept]
         return " ".join(" ".join(parts).split())
@@ -36,7 +36,7 @@ class Element:
         return "".join(each for each in self.children if isinstance(each, str))
 
     def all(self, tag: str = "", **attributes: str) -> list[Element]:
-        """Below this one, with these attributes; of `class_` any one word counts."""
+        """Return the descendants with this tag and these attributes; `class_` matches any single class name."""
         actual = []
         for each in self.children:
             if isinstance(each, Element):
@@ -89,7 +89,7 @@ class Page:
         return self.root.single("section", id=name).text
 
     def rows(self) -> list[Element]:
-        """Of the table of findings."""
+        """Return the rows of the findings table."""
         tables = self.root.all("table", id="findings-table")
         return tables[0].single("tbody").all("tr") if tables else []
 
@@ -106,7 +106,7 @@ def read(html: str) -> Page:
 
 
 def page_at(folder: Path, *, keep: bool = True) -> Page:
-    """`keep`: as of a small folder. Else as of a large one, of which the audit keeps little."""
+    """Return the page of a folder. Without `keep`, the audit keeps few details, as it does for a large folder."""
     actual = read_folder(str(folder))
     created = audit(actual, keep=keep)
     findings = created.findings()

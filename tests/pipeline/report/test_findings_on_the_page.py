@@ -139,7 +139,7 @@ def test_records_removed_by_retention_are_shown_as_unknown_before_an_offset(tmp_
 
 
 def many(number: int) -> pa.Table:
-    """Findings of one kind, and at their end two of another."""
+    """Return `number` findings of one kind, followed by two of another kind."""
     blank = dict.fromkeys(FINDINGS.names)
     each = blank | {
         "kind": "gap",

@@ -1,4 +1,4 @@
-"""Transactions in time, what is drawn of them, and that sampling loses none."""
+"""Transactions over time and the figures made of them; sampling loses no transaction."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_transaction_in_several_partitions_is_counted_once(bump: int, tmp_path
 def test_transactions_missing_from_the_coordinator_log_are_reconstructed_from_the_partitions(
     bump: int, tmp_path: Path
 ) -> None:
-    """As of a compacted log, or of a large folder: there is the last record of the id alone."""
+    """A compacted log, or the audit of a large folder, has only the last record of each transactional id."""
     world = World(tmp_path)
     for number in range(5):
         world.transact("one", PID, number * bump, number != 3, A, B, bump=bump)
@@ -123,7 +123,7 @@ def test_timed_out_decided_and_open_transactions_are_distinguished(tmp_path: Pat
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_later_transactions_with_the_epoch_of_a_time_out_are_no_time_outs(keep: bool, tmp_path: Path) -> None:
-    """Under transaction version 2 it goes on with it (KIP-588), and its data bear it."""
+    """Under transaction version 2, the producer continues with the epoch that the time-out gave it (KIP-588)."""
     world = World(tmp_path)
     start_ms = world.begin("one", PID, 0, A, timeout_ms=1_000)
     world.tick(5_000)
@@ -150,7 +150,7 @@ def test_records_that_come_after_a_time_out_are_open_and_no_time_out(tmp_path: P
 
 
 def test_transactions_of_one_epoch_in_different_partitions_are_distinguished_by_their_times(tmp_path: Path) -> None:
-    """Before KIP-890."""
+    """Before KIP-890, consecutive transactions of a producer have the same epoch."""
     world = World(tmp_path)
     for place in (A, B):
         world.log[place].produce(PID, 0, at=world.tick())
@@ -160,7 +160,7 @@ def test_transactions_of_one_epoch_in_different_partitions_are_distinguished_by_
 
 
 def test_two_ends_in_a_row_are_of_two_transactions(tmp_path: Path) -> None:
-    """A cleaned log may have lost all that was between."""
+    """Compaction may have removed the records between the two ends."""
     world = World(tmp_path)
     for epoch in (1, 2):
         world.complete("one", PID, epoch, True, world.tick())
@@ -206,7 +206,7 @@ def test_a_removed_id_has_the_time_of_its_tombstone(tmp_path: Path) -> None:
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
-    """Episodes: id, start, end, outcome."""
+    """Return a table of episodes from (transactional id, start, end, outcome)."""
     created = [
         {
             "transactional_id": name, "producer_id": 1, "producer_epoch": 0, "marker_epoch": 1, "start_ms": start,
@@ -343,7 +343,7 @@ def test_latencies_of_less_than_a_millisecond_are_in_a_bin_of_their_own() -> Non
 
 
 def test_latencies_from_partition_timestamps_are_not_mixed_with_those_of_the_coordinator() -> None:
-    """What only the partitions tell is left out, unless that is nearly all there is."""
+    """Latencies from partitions are omitted if the audit has all records of the transaction log, and included otherwise."""
     table = rows_of(("a", T0, T0 + 5, "commit"), ("a", T0, T0 + 90, "commit"))
     table = table.set_column(table.column_names.index("source"), "source", pa.array(["partitions", "coordinator"]))
     whole, large = (latencies_for(table, LATENCIES.empty_table(), is_whole) for is_whole in (True, False))
@@ -389,7 +389,7 @@ def test_of_many_ids_those_with_most_aborts_are_shown() -> None:
 
 
 def batches(*rows: tuple[str, int, int]) -> pa.Table:
-    """Topic, time, bytes."""
+    """Return a table of batches from (topic, time, bytes)."""
     blank = dict.fromkeys(BATCHES.names)
     created = [blank | {"topic": topic, "max_timestamp": at, "size": size, "count": 2} for topic, at, size in rows]
     return pa.Table.from_pylist(created, BATCHES)

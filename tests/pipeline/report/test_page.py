@@ -1,4 +1,4 @@
-"""The page as a whole: its verdict, what it says when there is nothing, and that nothing in it can do harm."""
+"""The whole page: its verdict, its text for an empty folder, and that no name in it can inject markup."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def a_clean_world(folder: Path) -> World:
 
 
 def hostile_page(folder: Path) -> Page:
-    """Ids and names of topics that try to be something else; each has a finding."""
+    """Return a page with findings for transactional ids and topics whose names try to inject markup."""
     world = World(folder)
     for number, name in enumerate(HOSTILE):
         topic = name.replace("/", "_").replace("\x00", "")
@@ -184,7 +184,7 @@ def test_unprintable_and_bidirectional_characters_are_shown_as_escapes(tmp_path:
 
 
 def test_no_text_of_a_figure_has_markup_but_ours(tmp_path: Path) -> None:
-    """plotly takes texts for a kind of HTML, with links and styles."""
+    """plotly interprets texts as a kind of HTML, with links and styles."""
     figures = hostile_page(tmp_path).figures
 
     def texts(value: object) -> list[str]:

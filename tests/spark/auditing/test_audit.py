@@ -1,4 +1,4 @@
-"""The audit on Spark: the same tables and findings as in one process, whatever the folder holds."""
+"""The audit on Spark gives the same tables and findings as in one process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 
 PLANTS = {tuple(sorted(str(item[0]) for item in actual)): plant for plant, actual in CASES}
-"""One fault for each set of kinds that there are findings of."""
+"""One planted fault for each combination of kinds of findings."""
 
 
 def planted(folder: Path, plant: Any) -> Folder:
@@ -124,7 +124,7 @@ def test_a_marker_missing_from_an_empty_partition_is_reported(spark: SparkSessio
 def test_tables_written_with_and_without_spark_equal_those_of_the_source(
     spark: SparkSession, ours: Folder, tmp_path: Path
 ) -> None:
-    """Both ways write the same; and the same is to be had without files."""
+    """Both ways write the same tables, which Spark's data source also returns without files."""
     tables = {}
     for way in ("process", "spark"):
         writer = TableWriter(str(tmp_path / way), with_records=True)

@@ -40,10 +40,10 @@ def test_a_cluster_finds_the_same_and_all_its_workers_take_part(tmp_path: Path) 
     assert {(each["kind"], each["topic"], each["partition"]) for each in actual["findings"]} == planted and len(
         planted
     ) == 4
-    assert parquet.read_table(tables / "transactions").num_rows == 2 * TRANSACTIONS + 1  # The stranger's too.
+    assert parquet.read_table(tables / "transactions").num_rows == 2 * TRANSACTIONS + 1  # And that of an unknown id.
     assert (
         parquet.read_table(tables / "batches").num_rows == actual["batches"] + 1
-    )  # What is corrupt has a row, and is none.
+    )  # The corrupt batch has a row, but is not counted.
 
 
 def test_a_session_that_does_not_start_is_reported_in_one_line(tmp_path: Path) -> None:

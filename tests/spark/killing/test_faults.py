@@ -1,4 +1,4 @@
-"""What fails within a driver that lives: tasks, commits and the broker. After it every row is there once, and nothing is open.
+"""Faults of tasks, commits and the broker while the driver lives: each row is written once, and no transaction stays open.
 
 The letters are those of the list of cases in `docs/spark.md`.
 """
@@ -58,20 +58,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ATTEMPTS_MAX = 4
-"""Of a task, in the session of the tests."""
+"""Attempts of a task in the session of the tests."""
 STORES = ("dir", "kafka")
 BATCHES = [rows_of(batch, 40) for batch in range(3)]
 LAST = len(BATCHES) - 1
 EPOCH_BEFORE_LAST = 32_764
 BIG = "x" * 2_000
-"""Rows that leave Python's pipe, 64 KiB, when there are some dozens of them."""
+"""A value so large that some dozens of rows exceed the 64 KiB of the pipe from Python to the JVM."""
 
 
 @pytest.mark.parametrize(("action", "store"), [(RAISE, "kafka"), (EXIT, "dir")])
 def test_case_a_a_task_that_fails_is_tried_again_in_the_last_batch_too(
     action: str, store: str, session: SparkSession, world: World
 ) -> None:
-    """With rows in its transaction, before it has one, and with all of them; twice in a row."""
+    """A task fails after some rows, before its transaction begins, and after all rows, once and twice in a row."""
     faults = (
         Fault("rows", ROWS, action, batch=0, partition=0, after=10),
         Fault("task", TASK, action, batch=1, partition=1),
@@ -88,7 +88,7 @@ def test_case_a_a_task_that_fails_is_tried_again_in_the_last_batch_too(
 def test_case_c_a_batch_is_written_once_when_its_commit_and_abort_fail_before_the_decision(
     session: SparkSession, world: World
 ) -> None:
-    """As a driver that dies, but for its claim, which nobody else has taken."""
+    """This is like the death of the driver, except that no other driver has taken the sink."""
     faults = Fault("commit", COMMIT, EXIT, batch=LAST), Fault("abort", ABORT, EXIT, batch=LAST)
     job = world.job("c", "kafka", BATCHES, *faults)
 
@@ -104,7 +104,7 @@ def test_case_c_a_batch_is_written_once_when_its_commit_and_abort_fail_before_th
 def test_case_e_a_query_continues_when_the_broker_is_killed_between_prepare_and_complete(
     store: str, session: SparkSession, world: World
 ) -> None:
-    """Before the decision, after it with one of two transactions committed, and while a task writes: the query goes on."""
+    """The broker is killed before the decision, after one of two decided transactions is committed, and while a task writes."""
     faults = (
         Fault("before", COMMIT, WAIT, batch=0),
         Fault("between", ENDS, WAIT, batch=1, after=1),
@@ -125,7 +125,7 @@ def test_case_e_a_query_continues_when_the_broker_is_killed_between_prepare_and_
 def test_case_f_batches_are_written_once_when_epochs_are_exhausted(
     session: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Under way each id gets a new producer id: with losers, with a commit that is repeated, with a batch that is undone."""
+    """Each transactional id gets a new producer id on the way; attempts fail, a commit is repeated, and a batch is aborted."""
     folder = tmp_path_factory.mktemp("epochs")
     batches = [rows_of(batch, 20) for batch in range(5)]
     faults = (
@@ -149,7 +149,7 @@ def test_case_f_batches_are_written_once_when_epochs_are_exhausted(
 def test_case_g_a_repeated_batch_is_completed_if_decided_and_rewritten_if_not(
     store: str, session: SparkSession, world: World
 ) -> None:
-    """Undecided, it is written anew; decided, it is completed, and its tasks write nothing."""
+    """An undecided batch is written again; a decided batch is committed, and its tasks write nothing."""
     faults = (
         Fault("all", ROWS, batch=0, partition=0, after=10, times=ATTEMPTS_MAX),
         Fault("decided", ENDS, batch=1, after=1),
@@ -167,7 +167,7 @@ def test_case_g_a_repeated_batch_is_completed_if_decided_and_rewritten_if_not(
 
 
 def test_case_h_fewer_tasks_than_before_leave_no_transaction_behind(session: SparkSession, world: World) -> None:
-    """Ids that nobody takes over again are found by their name."""
+    """The sink finds transactions of task ids that are no longer used by the name of their transactional id."""
     faults = Fault("commit", COMMIT, EXIT, batch=1), Fault("abort", ABORT, EXIT, batch=1)
     job = world.job("h", "dir", BATCHES, *faults, tasks=5)
 
@@ -190,7 +190,7 @@ def test_case_h_fewer_tasks_than_before_leave_no_transaction_behind(session: Spa
 def test_case_j_an_abort_after_the_decision_commits(
     store: str, fault: Fault, session: SparkSession, world: World
 ) -> None:
-    """Spark calls abort() when commit() raised, whatever was decided. The batch is there before any restart."""
+    """Spark calls abort() after commit() has raised, even if the batch is decided; abort() then commits the batch."""
     watch = Fault("aborted", ABORT, WAIT)
     job = world.job(f"j.{fault.name}.{fault.after}", store, BATCHES, fault, watch)
     job.plan.go(watch.name)
@@ -205,7 +205,7 @@ def test_case_j_an_abort_after_the_decision_commits(
 def test_an_attempt_that_is_late_for_a_batch_that_has_failed_leaves_nothing_open(
     session: SparkSession, world: World
 ) -> None:
-    """Spark does not wait for it. It begins when everything of the batch was aborted."""
+    """Spark does not wait for this attempt, which begins after all transactions of the batch were aborted."""
     delayed = Fault("late", TASK, WAIT, batch=LAST, partition=0)
     job = world.job("late", "dir", BATCHES, delayed, Fault("fails", TASK, batch=LAST, partition=1, times=ATTEMPTS_MAX))
 
@@ -213,7 +213,7 @@ def test_an_attempt_that_is_late_for_a_batch_that_has_failed_leaves_nothing_open
     attempt = job.plan.standing(delayed.name)[0]
     job.plan.go(delayed.name)
     deadline = time.monotonic() + QUERY_S
-    while not job.plan.raised(WRITE) and Path(f"/proc/{attempt}").exists():  # It was killed, if not.
+    while not job.plan.raised(WRITE) and Path(f"/proc/{attempt}").exists():  # Spark may kill the attempt.
         assert time.monotonic() < deadline
         time.sleep(POLL_S)
 
@@ -254,7 +254,7 @@ def test_planning_that_fails_is_repeated(session: SparkSession, world: World) ->
 
 
 def test_without_the_abort_of_losers_rows_would_be_held_back(session: SparkSession, world: World) -> None:
-    """What the checks of this file are worth: everything is committed, and a reader does not get it."""
+    """Proves that this file's checks detect an open transaction: it hides committed rows from readers."""
     loser = Fault("loser", PREPARED, batch=LAST, partition=0)
     job = world.job("losers", "dir", BATCHES, loser, Fault("no aborts", LOSERS, times=1000))
 
@@ -281,7 +281,7 @@ def test_without_the_abort_of_losers_rows_would_be_held_back(session: SparkSessi
 
 @pytest.mark.parametrize("sink", ["ours", "spark"])
 def test_spark_s_own_sink_writes_rows_twice_where_ours_does_not(sink: str, session: SparkSession, world: World) -> None:
-    """A task fails after some of its rows have reached the broker, and is tried again: the reason for all this."""
+    """A task fails after some of its rows have reached the broker, and is retried: only our sink aborts the first attempt."""
     fault = Fault("failing", ROWS, WAIT_RAISE, after=100)
     job = world.job(f"own.{sink}", "dir", [[f"{row}-{BIG}" for row in rows_of(0, 200)]], fault, tasks=1)
     plan = job.plan

@@ -1,8 +1,7 @@
-"""What fails around a driver: executors, other attempts of its tasks, other drivers, the driver itself. On a real cluster.
+"""Faults on a standalone cluster: killed executors, speculative attempts, competing drivers, and killed drivers.
 
-One driver, a process with two workers of a standalone cluster, runs all queries of this file until it is killed; what is
-run again then is run by the session of the tests, which is another driver. The letters are those of the list of cases in
-`docs/spark.md`.
+One driver, a process with two workers of the cluster, runs all queries of this file until it is killed. The session of the
+tests, which is another driver, then runs its queries again. The letters are those of the list of cases in `docs/spark.md`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def test_case_a_every_row_is_written_once_when_an_executor_is_killed(driver: Driver, world: World) -> None:
-    """With a transaction that is prepared, and in the last batch with one that is being written."""
+    """An executor is killed when its task has prepared a transaction, and in the last batch while its task writes rows."""
     faults = Fault("prepared", PREPARED, WAIT, batch=0, partition=0), Fault("rows", ROWS, WAIT, LAST, 1, after=10)
     job = world.job("executor", "kafka", BATCHES, *faults)
     driver.submit(job)
@@ -56,10 +55,10 @@ def test_case_a_every_row_is_written_once_when_an_executor_is_killed(driver: Dri
 
 
 def test_case_b_every_row_is_written_once_with_speculative_attempts(driver: Driver, world: World) -> None:
-    """The loser is killed while it writes, or has prepared everything too; in the last batch both have."""
+    """The slower attempt is killed while it writes, or has prepared its transaction like the faster attempt."""
     faults = (
         Fault("slow", ROWS, WAIT, batch=0, partition=0, attempt=0, after=10),
-        # Where processes start slowly, it would end before the other one has begun.
+        # If processes start slowly, attempt 1 could end before attempt 0 has begun to write.
         Fault("overtaking", TASK, WAIT, batch=0, partition=0, attempt=1),
         *(
             Fault(f"both-{batch}-{attempt}", PREPARED, WAIT, batch=batch, partition=1, attempt=attempt)
@@ -86,7 +85,7 @@ def test_case_b_every_row_is_written_once_with_speculative_attempts(driver: Driv
 def test_case_i_a_driver_that_was_thought_dead_cannot_decide(
     store: str, driver: Driver, session: SparkSession, world: World
 ) -> None:
-    """It stands before its decision while another one does all of its work, from a copy of its checkpoint."""
+    """The driver waits before its decision while another driver does all its work, from a copy of its checkpoint."""
     frozen = Fault("frozen", COMMIT, WAIT, batch=1)
     zombie = world.job(f"zombie.{store}", store, BATCHES, frozen)
     driver.submit(zombie)
@@ -103,7 +102,7 @@ def test_case_i_a_driver_that_was_thought_dead_cannot_decide(
 def test_case_i_tasks_of_a_driver_that_was_thought_dead_leave_nothing_open(
     driver: Driver, session: SparkSession, world: World
 ) -> None:
-    """They begin when another driver has already done everything."""
+    """The tasks of the old driver begin after another driver has written all batches."""
     frozen = Fault("frozen", RECOVERED, WAIT, skip=1)
     zombie = world.job("late", "kafka", BATCHES, frozen)
     driver.submit(zombie)
@@ -117,7 +116,7 @@ def test_case_i_tasks_of_a_driver_that_was_thought_dead_leave_nothing_open(
 
 
 def another_driver(job: Job) -> Job:
-    """The same query, by somebody who believes that the driver is dead, and has no faults."""
+    """Return a job for another driver that runs the same query without faults, from a copy of the checkpoint."""
     folder = Path(job.folder)
     shutil.copytree(folder / "checkpoint", folder / "copy")
     created = rerun(job, checkpoint="copy", faults="no-faults")
@@ -127,7 +126,7 @@ def another_driver(job: Job) -> Job:
 
 @pytest.fixture(scope="module")
 def dead(driver: Driver, world: World) -> dict[str, Job]:
-    """Four queries of a driver that is killed: before, or after the decision of the last batch; by store."""
+    """Kill a driver with four queries, before and after the decision of their last batch, for each store; return the jobs."""
     places = {"before": Fault("before", COMMIT, WAIT, LAST), "after": Fault("after", ENDS, WAIT, LAST, after=1)}
     jobs = {
         f"{name} {store}": world.job(f"{name}.{store}", store, BATCHES, fault)
@@ -147,10 +146,10 @@ def dead(driver: Driver, world: World) -> dict[str, Job]:
 def test_cases_c_and_d_every_row_is_written_once_when_the_driver_is_killed_around_its_decision(
     when: str, left: int, store: str, dead: dict[str, Job], session: SparkSession, world: World
 ) -> None:
-    """JVM and Python, by kill -9: with two transactions open, or with one of two committed. Fewer tasks go on."""
+    """kill -9 ends JVM and Python, with two open transactions, or one of two committed. The next run has fewer tasks."""
     job = dead[f"{when} {store}"]
     with world.broker.cluster() as cluster:
-        assert len(open_transactions(cluster, job.sink)) >= left  # More when there was speculation.
+        assert len(open_transactions(cluster, job.sink)) >= left  # Speculative attempts add transactions.
 
     assert run(session, rerun(job, tasks=1)) is None
     world.check(job)

@@ -1,4 +1,4 @@
-"""A handful of the random runs; `make spark-faults SEEDS=200` does more of them, and kills drivers too."""
+"""A few of the random runs; `make spark-faults SEEDS=200` does more of them, and also kills drivers."""
 
 from __future__ import annotations
 

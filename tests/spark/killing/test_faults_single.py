@@ -1,6 +1,6 @@
-"""mode=single, and jobs in both modes, when something is killed: every row is there once, and nothing is open.
+"""Faults in mode=single, and in batch jobs of both modes: each row is written once, and no transaction stays open.
 
-A driver of its own, a process, is killed with all of its queries and jobs; the session of the tests, another driver, goes on.
+A driver process is killed with all its queries and jobs; the session of the tests, which is another driver, continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LAST = len(BATCHES) - 1
 def test_a_failed_task_is_not_retried_but_its_batch_is_rewritten_after_a_restart(
     session: SparkSession, world: World
 ) -> None:
-    """Its rows may be in the transaction already. All of the batch is aborted, and written anew when the query starts again."""
+    """Rows of the task may be in the transaction, so the whole batch is aborted, and written again by a restarted query."""
     faults = (
         Fault("raises", ROWS, RAISE, batch=0, partition=0, after=10),
         Fault("exits", PREPARED, EXIT, batch=LAST, partition=0),
@@ -58,14 +58,14 @@ def test_a_failed_task_is_not_retried_but_its_batch_is_rewritten_after_a_restart
             assert difference(before, committed(cluster, job.topic)) == {}
             assert (open_transactions(cluster, job.sink), held_back(cluster, job.topic, PARTITIONS)) == ([], [])
     with world.broker.cluster() as cluster:
-        assert sum(written(cluster, job.topic)) >= len(world.expected[job.topic])  # All rows had arrived.
+        assert sum(written(cluster, job.topic)) >= len(world.expected[job.topic])  # All rows had reached the broker.
 
     assert run(session, job) is None
     world.check(job)
 
 
 def test_a_broker_that_is_killed_in_the_middle_of_a_batch_is_waited_for(session: SparkSession, world: World) -> None:
-    """While a task writes, before the commit, and within it, when it is still gone while the transaction is to be ended."""
+    """The broker is killed while a task writes, before the commit, and just before EndTxn, when it is still down."""
     faults = (
         Fault("rows", ROWS, WAIT, batch=0, partition=0, after=10),
         Fault("commit", COMMIT, WAIT, batch=0),
@@ -94,9 +94,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 def test_a_driver_that_was_thought_dead_can_neither_write_nor_commit(
     driver: Driver, session: SparkSession, world: World
 ) -> None:
-    """It stands before its tasks, or its commit, while another one does all of its work, from a copy of its checkpoint."""
+    """The driver waits before its tasks or its commit while another driver does its work, from a copy of its checkpoint."""
     before = {
-        WRITE: Fault("tasks", RECOVERED, WAIT, skip=1),  # Of batch 1, as the commit.
+        WRITE: Fault("tasks", RECOVERED, WAIT, skip=1),  # Batch 1, as for the commit.
         COMMIT: Fault("commit", COMMIT, WAIT, batch=1),
     }
     zombies = {
@@ -128,14 +128,14 @@ KILLED: dict[str, tuple[Fault, int]] = {
     "2pc before": (Fault("before", COMMIT, WAIT), 2),
     "2pc after": (Fault("after", ENDS, WAIT, after=1), 1),
 }
-"""Mode and moment -> where the driver stands when it is killed, and how many transactions are open then."""
+"""Mode and moment -> the fault at which the driver waits to be killed, and the number of open transactions then."""
 STREAMS = ("single before", "single numbered", "single after")
 JOBS = ("single numbered", "single after", "2pc before", "2pc after")
 
 
 @pytest.fixture(scope="module")
 def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
-    """Streams in their last batch, and jobs without and with a version, of a driver that is killed."""
+    """Kill a driver with streams in their last batch and jobs with and without a version; return the jobs."""
     jobs = {}
     for kind, names in (("stream", STREAMS), ("job", JOBS), ("version", JOBS)):
         for name in names:
@@ -151,7 +151,7 @@ def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
                 is_batch=kind != "stream",
                 options=options,
             )
-            # A commit that stands holds back a topic of decisions for all who share it.
+            # A commit that waits holds back the readers of its decision topic, so each sink has its own.
             jobs[kind, name] = rerun(job, decisions=f"kafka:decisions.{job.sink}")
     for job in jobs.values():
         driver.submit(job)
@@ -165,7 +165,7 @@ def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
 def test_every_row_is_written_once_when_the_driver_is_killed_before_or_after_its_commit(
     name: str, dead: dict[tuple[str, str], Job], session: SparkSession, world: World
 ) -> None:
-    """The number of the batch is committed with its rows: so the next driver knows whether they are there."""
+    """The batch number is committed with the rows, so the next driver knows whether they are committed."""
     job = dead["stream", name]
     with world.broker.cluster() as cluster:
         assert len(open_transactions(cluster, job.sink)) == KILLED[name][1]
@@ -179,7 +179,7 @@ def test_every_row_is_written_once_when_the_driver_is_killed_before_or_after_its
 def test_a_job_whose_driver_is_killed_is_there_whole_or_not_at_all(
     name: str, dead: dict[tuple[str, str], Job], session: SparkSession, world: World
 ) -> None:
-    """Behind its decision it is there, at the latest when the sink is used next. What is run again then is another job."""
+    """After its decision, a job is committed when the sink is next used; running it again without a version duplicates it."""
     job = dead["job", name]
     with world.broker.cluster() as cluster:
         assert len(open_transactions(cluster, job.sink)) == KILLED[name][1]

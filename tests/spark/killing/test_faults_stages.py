@@ -1,4 +1,4 @@
-"""A stage that is run again, because what it reads is gone: its tasks count their attempts from 0 again."""
+"""Spark runs a stage again after its input is lost; the attempt numbers of its tasks start at 0 again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCHES = [rows_of(0, 60)]
 
 
 def lose_the_shuffle(session: SparkSession, world: World, mode: str, store: str, *more: Fault) -> tuple[Job, Any]:
-    """A query, when a task has been told that its input is gone, and another one stands where it had prepared before."""
+    """Start a query and delete its shuffle files, while task 1 waits with a prepared transaction; return (job, query)."""
     first = Fault("first", PREPARED, WAIT, batch=0, partition=0)
     faults = first, Fault("zombie", PREPARED, WAIT, batch=0, partition=1), *more
     job = world.job(f"stage.{mode}.{store}", store, BATCHES, *faults, tasks=3, mode=mode)
@@ -26,7 +26,7 @@ def lose_the_shuffle(session: SparkSession, world: World, mode: str, store: str,
         reached(query, job, name)
     for path in Path(session.sparkContext.getConf().get("spark.local.dir", "")).rglob("shuffle_*.data"):
         path.unlink()
-    job.plan.go("first")  # Its core is free for the third task, which finds nothing to read.
+    job.plan.go("first")  # The free core starts the third task, whose input is gone.
     return job, query
 
 
@@ -34,7 +34,7 @@ def lose_the_shuffle(session: SparkSession, world: World, mode: str, store: str,
 def test_case_g_attempts_of_two_runs_of_a_stage_do_not_take_each_others_transaction(
     wins: str, store: str, session: SparkSession, world: World
 ) -> None:
-    """Both have the same task and the number 0, and have written and prepared everything."""
+    """Both attempts have the same task and attempt number 0, and both have prepared a transaction with all rows."""
     restarted, done = Fault("again", PREPARED, WAIT, batch=0, partition=1), Fault("done", COMMITTED, WAIT, batch=0)
     job, query = lose_the_shuffle(session, world, "2pc", store, restarted, done)
     reached(query, job, restarted.name)
@@ -53,7 +53,7 @@ def test_case_g_attempts_of_two_runs_of_a_stage_do_not_take_each_others_transact
 
 
 def test_with_mode_single_a_stage_that_is_run_again_ends_the_query(session: SparkSession, world: World) -> None:
-    """The rows of the attempt before are in the transaction; whether all, and in which order, nobody knows."""
+    """The transaction may contain an unknown part of the rows of the earlier attempt."""
     job, query = lose_the_shuffle(session, world, "single", "kafka")
 
     assert "the query must be restarted" in (outcome(query) or "")

@@ -1,4 +1,4 @@
-"""The query of a checkpoint, where the driver can read it."""
+"""The sink reads the query id from the checkpoint, if the driver can read the checkpoint's location."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACES = {
     "{}/another": False,
     "": False,
 }
-"""A location, of a checkpoint that is at {} -> whether its query is found."""
+"""Value of the option, with the checkpoint's folder in place of {} -> whether the sink finds its query id."""
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -54,7 +54,7 @@ def test_invalid_checkpoint_metadata_gives_no_query_id(text: str, tmp_path: Path
 def test_the_documented_setting_starts_a_query_whose_driver_was_killed_while_it_wrote_its_first_offsets(
     spark: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Spark refuses that checkpoint before it calls the sink, so the documentation has to say what to do."""
+    """Spark refuses this checkpoint before it calls the sink, so the documentation must have the workaround."""
     sink = Sink(spark, str(broker.address), cluster, tmp_path, "first-offsets")
     sink.add_input(["row"])
     offsets = sink.checkpoint / "offsets"

@@ -1,4 +1,4 @@
-"""A broker that is away when a driver starts is waited for, as it is later, and for as long."""
+"""A driver that starts while the broker is down waits for it as long as a running driver does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveBroker]:
-    """A broker with the topic `t`. It was killed, and starts again when somebody waits for it."""
+    """A broker with the topic `t` that is down, and starts again when a client waits before a retry."""
     with LiveBroker(tmp_path / "data") as created:
         with created.cluster() as cluster:
             make_topic(cluster, "t")

@@ -1,4 +1,4 @@
-"""A process that used the sink ends without a word: its connections are closed before asyncio would complain of them."""
+"""A process that used the sink ends without warnings, as its connections are closed before asyncio warns of them."""
 
 from __future__ import annotations
 

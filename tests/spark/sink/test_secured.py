@@ -1,4 +1,4 @@
-"""Source and sink of a broker whose clients need TLS and a password."""
+"""Source and sink on a broker that requires TLS and a password."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, dict[str, str]]]:
-    """A broker, and the options of a query that may use it."""
+    """Yield the broker, and the options of a query with the right credentials."""
     folder: Path = tmp_path_factory.mktemp("keystores")
     write_keystores(folder)
     properties = {

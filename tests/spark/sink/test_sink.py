@@ -1,4 +1,4 @@
-"""mode=2pc, through Spark: whatever fails, every row is there once, and nothing of the sink is left open."""
+"""mode=2pc through Spark: after any fault, each row is written once, and no transaction of the sink stays open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_stream_continues_after_a_batch_without_rows(sink: Sink) -> None:
 
 @pytest.mark.parametrize("fault", ["1-raise-0-0", "1-exit-1-0", "1-rows-1-0"])
 def test_a_task_that_fails_is_tried_again(sink: Sink, fault: str) -> None:
-    """In the last batch: there is no later one that would end what the first attempt has left open."""
+    """The fault is in the last batch, so no later batch could end the transaction of the failed attempt."""
     for number in range(2):
         sink.add_input(lines(number, 200))
     sink.faults.set(fault)
@@ -51,7 +51,7 @@ def test_a_task_that_fails_is_tried_again(sink: Sink, fault: str) -> None:
 
 @pytest.mark.parametrize("attempts", [["0"], ["0", "1"]])
 def test_tasks_that_fail_for_good_leave_nothing_open(sink: Sink, attempts: list[str]) -> None:
-    """With a message of the other task, and with none at all."""
+    """Spark calls abort() with the message of the other task, or without any message."""
     sink.add_input(lines(0, 200))
     for task in attempts:
         for attempt in range(4):
@@ -64,7 +64,7 @@ def test_tasks_that_fail_for_good_leave_nothing_open(sink: Sink, attempts: list[
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-decided", "commit-after"])
 def test_a_failed_commit_is_settled_by_the_abort(sink: Sink, fault: str) -> None:
-    """By abort(), which Spark calls even when it was decided."""
+    """Spark calls abort() after a failed commit(), even if the batch was decided."""
     sink.add_input(lines(0, 200))
     sink.faults.set(fault)
     sink.fails()
@@ -76,7 +76,7 @@ def test_a_failed_commit_is_settled_by_the_abort(sink: Sink, fault: str) -> None
 
 @pytest.mark.parametrize("fault", ["commit-before", "commit-decided"])
 def test_transactions_left_open_are_settled_by_a_run_with_fewer_tasks(sink: Sink, fault: str) -> None:
-    """By a driver that died: its abort() has not been."""
+    """The first run ends without abort(), like a driver that died."""
     sink.add_input(lines(0, 200))
     sink.faults.set(fault)
     sink.faults.set("abort")

@@ -1,4 +1,4 @@
-"""Attempts of tasks that Spark has given up, and others that nobody waits for: none leaves a transaction open."""
+"""Task attempts that Spark has abandoned, or does not wait for, leave no transaction open."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
 
 
 def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: Cluster, options: SinkOptions) -> None:
-    """Of a task that is run twice, for speculation."""
+    """Speculation runs an attempt of a task whose other attempt was committed."""
     sink = TwoPhaseSink(options)
     taken = sink.take()
     won = written(attempt(cluster, options, taken), options, "won")
@@ -95,7 +95,7 @@ def test_an_attempt_that_has_begun_is_ended_with_its_batch(cluster: Cluster, opt
 
 
 def test_attempts_with_the_same_number_use_different_transactional_ids(cluster: Cluster, options: SinkOptions) -> None:
-    """A stage that is run again counts its attempts from 0 again, while those before may still be at work."""
+    """A stage that is run again counts attempts from 0 again, while earlier attempts may still be running."""
     sink = TwoPhaseSink(options)
     taken = sink.take()
     both = [written(attempt(cluster, options, taken), options, value) for value in ("won", "again")]

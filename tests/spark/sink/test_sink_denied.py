@@ -1,4 +1,4 @@
-"""mode=2pc for a user who may not use two-phase commit: told once, by name, before anything is changed."""
+"""A user without the two-phase commit permission gets one clear error in mode=2pc, before the sink changes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of events that no test with Spark brings about: what other drivers, other sinks and lost answers do meanwhile."""
+"""Orders of events that tests with Spark cannot produce: concurrent drivers, other sinks, and lost responses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def name(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    """Of the topic and the sink."""
+    """Create a topic for this test; return its name, which is also the sink id."""
     created = re.sub("[^A-Za-z0-9]", "-", request.node.name)
     make_topic(cluster, created)
     return created
@@ -68,7 +68,7 @@ def check(cluster: Cluster, name: str, rows: int) -> None:
 def test_an_open_transaction_of_another_sink_does_not_hide_a_decision(
     mode: str, broker: LiveBroker, cluster: Cluster, options: Open, name: str
 ) -> None:
-    """All sinks share the topic. A driver that died within a change holds it back until its time-out."""
+    """All sinks share the decision topic; a driver that died in a transaction holds back its readers until the time-out."""
     chosen = options(mode=mode)
     sink: Sink = TwoPhaseSink(chosen) if mode == "2pc" else SingleSink(chosen)
     run(sink, 0)
@@ -143,7 +143,7 @@ def test_mode_single_commits_transactions_decided_in_mode_2pc(cluster: Cluster, 
 
 
 def test_a_checkpoint_that_is_older_than_the_sink_is_refused(options: Open) -> None:
-    """Batch 1 of a restored checkpoint may have other rows than the one that was written."""
+    """Batch 1 of a restored checkpoint may have other rows than the batch 1 that was written."""
     sink = TwoPhaseSink(options())
     for batch_id in range(3):
         run(sink, batch_id)
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_older_than_the_sink_is_refused(options: Open) -> N
 def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
     cluster: Cluster, options: Open, name: str
 ) -> None:
-    """The driver dies between the commit and its mark; then an attempt with the same number wants to begin."""
+    """The driver dies after the commit, before it marks the batch as done; then an attempt with the same number begins."""
     sink = TwoPhaseSink(options())
     taken = sink.take()
     message = sink.write(taken, "query", 0, ROWS)
@@ -226,13 +226,13 @@ def test_a_row_that_is_too_large_is_refused_with_every_way_out(
 def test_two_drivers_that_start_concurrently_leave_no_transaction_open(
     cluster: Cluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one takes the sink between the claim and the gate of the first."""
+    """The second driver takes the sink after the first one has its claim, and before it has bumped the gate's epoch."""
     first, second = TwoPhaseSink(options()), TwoPhaseSink(options())
     init = two_phase_sink.init_producer
     taken = []
 
     def interrupted(created: Cluster, transactional_id: str, *more: object, **named: object) -> object:
-        # Behind the look at the right.
+        # Skip the permission check, which initialises the gate's id with `two_phase`.
         if transactional_id.endswith("-gate") and "two_phase" not in named and not taken:
             taken.append(None)
             another_process()

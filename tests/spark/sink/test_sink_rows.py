@@ -1,4 +1,4 @@
-"""What the sink takes, and the words for what it does not take. No Spark session is needed."""
+"""Which rows and schemas the sink accepts, and its errors for the others. These tests need no Spark session."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_write_id_and_write_version_are_rejected_for_a_stream() -> None:
 
 
 def _of(text: str) -> StructType:
-    """A schema, made without a session: only the types that are used here."""
+    """Return a schema without a session, for the types that these tests use."""
     from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, StringType
 
     simple: dict[str, DataType] = {
@@ -164,7 +164,7 @@ def table(rows: list[Row]) -> pa.RecordBatch:
 def written(
     rows: list[list[Row]], topic: str | None = "t", partitions: int = 4, **more: object
 ) -> list[tuple[str, int, str]]:
-    """(topic, partition, value) in the order of the batches."""
+    """Return (topic, partition, value) of each record, in the order of the batches."""
     actual = []
     for each in pieces(map(table, rows), topic, lambda name: partitions, **more):  # type: ignore[arg-type]
         records = list(read_records(read_header(each.data), each.data, HEADER_SIZE))

@@ -1,4 +1,4 @@
-"""mode=single, on our broker and on Apache Kafka: a batch is one transaction, and is there once, whatever fails."""
+"""mode=single on our broker and on Apache Kafka: a batch is one transaction, written once after any fault."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_two_tasks_must_not_write_to_one_partition(sink: Sink) -> None:
 @only_ours
 @pytest.mark.parametrize("faults", [["raise-0-0", "exit-1-0"], ["commit-before"]], ids=["tasks", "commit"])
 def test_jobs_are_written_once(sink: Sink, faults: list[str]) -> None:
-    """A task fails and a worker ends, or the commit fails: nothing is there, and the same job may be run again."""
+    """After a failed task and a killed worker, or a failed commit, no row is committed, and the job can be run again."""
     for fault in faults:
         sink.faults.set(fault)
     sink.write_fails(lines(0, 300))

@@ -1,4 +1,4 @@
-"""Batch writes with a version: a write that is repeated is there once, whatever killed it before."""
+"""A batch write with a version that is killed at any step and repeated is written once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def version(job: Job, write_id: str, number: int) -> Job:
 def test_a_version_that_was_committed_or_a_lower_one_is_not_written_again(
     mode: str, store: str, session: SparkSession, world: World
 ) -> None:
-    """Each write id has a version of its own, which other writes to the sink do not change."""
+    """Each write id has its own version, which other writes to the sink do not change."""
     job = world.job(f"versions.{mode}.{store}", store, [ROWS], mode=mode, is_batch=True)
     counts = []
     for each in (
@@ -72,7 +72,7 @@ KILLED = {
         Fault("numbered", NUMBERED, EXIT), Fault("committed", COMMITTED, EXIT),
     ),
 }  # fmt: skip
-"""Where a process of the driver, or of a task, ends without a word. abort() ends as well."""
+"""Faults at which a process of the driver or of a task exits; abort() exits too."""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_version_whose_write_was_killed_at_any_step_is_written_once_when_repea
 
 
 class Example:
-    """The code of the documentation, with names of this test in it."""
+    """The example of the documentation, with the test's address and checkpoint."""
 
     def __init__(self, bootstrap: str, checkpoint: Path) -> None:
         (text,) = [
@@ -119,7 +119,7 @@ class Example:
 def test_the_documented_foreach_batch_writes_a_query_in_update_mode_exactly_once(
     session: SparkSession, broker: LiveBroker, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch whose query ended behind the write, before Spark had noted it, is run again by the next query."""
+    """If a query ends after a write and before Spark has recorded it, the next query runs that batch again."""
     make_topic(cluster, "totals")
     (tmp_path / "input").mkdir()
     example = Example(str(broker.address), tmp_path / "checkpoint")

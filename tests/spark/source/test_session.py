@@ -1,4 +1,4 @@
-"""What all else of this folder rests on."""
+"""The Spark session that all tests of this folder share works."""
 
 from __future__ import annotations
 

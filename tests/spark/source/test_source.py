@@ -1,4 +1,4 @@
-"""The source beside Spark's own Kafka source, on one broker: a query moves over by another name of the format."""
+"""The source reads the same rows as Spark's own Kafka source; a query migrates by changing the name of its format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = 400
 
 @pytest.fixture(scope="module")
 def topic(cluster: Cluster) -> str:
-    """Two partitions: committed, aborted, committed, and one transaction that is open still."""
+    """Create a topic of two partitions with committed and aborted transactions, and an open transaction at the end."""
     make_topic(cluster, "mixed", 2)
     writer = TransactionalWriter(cluster, "mixed-writer")
     writer.init(False)

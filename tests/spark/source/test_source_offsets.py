@@ -1,4 +1,4 @@
-"""The plan of a read: what is admitted, how it is cut, what is lost, and where JSON and times lead."""
+"""Planning a read: limits per batch, splits into tasks, lost data, and start positions from JSON and timestamps."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
 
 ADMITTED = [
     # start           latest          most  end
-    ((0, 0, 0),       (100, 50, 50),  20,   (10, 5, 5)),       # In proportion.
-    ((0, 0, 0),       (100, 1, 0),    10,   (9, 1, 0)),        # None that has something gets nothing.
-    ((5, 7, 9),       (5, 7, 9),      10,   (5, 7, 9)),        # Nothing new.
-    ((0, 0, 0),       (3, 2, 1),      1000, (3, 2, 1)),        # Never past the end.
-    ((10, 10, 10),    (4, 20, 10),    5,    (4, 15, 10)),      # One that became shorter ends where it ends.
-    ((0, 0, 0),       (2**62, 1, 1),  4,    (4, 1, 1)),        # In 64 bits.
+    ((0, 0, 0),       (100, 50, 50),  20,   (10, 5, 5)),       # Partitions share the limit in proportion to their backlog.
+    ((0, 0, 0),       (100, 1, 0),    10,   (9, 1, 0)),        # Each partition with a backlog gets at least one offset.
+    ((5, 7, 9),       (5, 7, 9),      10,   (5, 7, 9)),        # There are no new records.
+    ((0, 0, 0),       (3, 2, 1),      1000, (3, 2, 1)),        # A large limit does not exceed the end.
+    ((10, 10, 10),    (4, 20, 10),    5,    (4, 15, 10)),      # The first partition's end is below its start.
+    ((0, 0, 0),       (2**62, 1, 1),  4,    (4, 1, 1)),        # The computation does not overflow 64 bits.
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The source on Apache Kafka itself, beside Spark's own source on the same broker."""
+"""The source reads the same rows from Apache Kafka as Spark's own source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(kafka: str) -> Iterator[Cluster]:
-    """With committed and aborted transactions in two partitions."""
+    """Yield a cluster with a topic of committed and aborted transactions in two partitions."""
     with Cluster(parse_bootstrap(kafka)) as created:
         make_topic(created, "seen", 2)
         for number in range(6):

@@ -1,4 +1,4 @@
-"""The source as a stream: every row once, over restarts, limits, new partitions and what was deleted."""
+"""The source as a stream reads each row once, across restarts, limits, new partitions and deleted records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_row_once_over_limits_restarts_and_new_partitions(
     query.run()
 
     assert query.values == sorted([*large, *small])
-    assert len(query.batches) == 3  # 52 offsets, markers and what was aborted among them.
+    assert len(query.batches) == 3  # There are 52 offsets, including those of markers and aborted records.
     assert {value[:5] for value in query.batches[0]} == {"large", "small"}
 
     add_partition(cluster, "limited", 3)
@@ -150,7 +150,7 @@ def test_deleted_data_is_an_error_unless_fail_on_data_loss_is_false(
 def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment(
     starts_anew: bool, broker: LiveBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a broker has just started. Spark asks for the end first, and for the start then."""
+    """A broker that has just started may not list all partitions yet. Spark requests the end offsets before the start."""
     topic = f"late-{starts_anew}"
     make_topic(cluster, topic, 2)
     for index in range(2):
@@ -180,10 +180,10 @@ def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment
 def test_what_is_available_now_begins_at_a_given_offset_only_if_the_partition_has_it(
     start: int, is_lost: bool, broker: LiveBroker, cluster: Cluster
 ) -> None:
-    """Spark asks for the end first: records may be written before it asks for the start."""
+    """Spark requests the end offsets before the start offsets, so records may be written in between."""
     topic = f"begins-at-{start}"
     make_topic(cluster, topic)
-    produce(cluster, topic, 0, *rows("before", 3))  # And the marker of their transaction.
+    produce(cluster, topic, 0, *rows("before", 3))  # This writes a marker too.
     given = {
         "kafka.bootstrap.servers": str(broker.address), "subscribe": topic,
         "startingOffsets": json.dumps({topic: {"0": start}}),
@@ -203,7 +203,7 @@ def test_what_is_available_now_begins_at_a_given_offset_only_if_the_partition_ha
 def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
     broker: LiveBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One names its partitions, another one knows of no leader."""
+    """One broker lists the topic's partitions, and another broker does not know them yet."""
     make_topic(cluster, "disputed")
     listed, faults = source.list_offsets, [NotFound("there is no partition disputed-0")] * 2
 
@@ -232,7 +232,7 @@ def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_del
     try:
         running.processAllAvailable()
         assert seen == [1]
-        produce(cluster, "few", 0, "second")  # Two offsets, with its marker.
+        produce(cluster, "few", 0, "second")  # The record and its marker take two offsets.
         running.processAllAvailable()
         assert seen == [1]
         produce(cluster, "few", 0, "third", "fourth")
@@ -245,7 +245,7 @@ def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_del
 def test_a_stream_that_stopped_behind_an_open_transaction_waits_for_it(
     spark: SparkSession, broker: LiveBroker, cluster: Cluster
 ) -> None:
-    """As one does that read uncommitted records, with Spark's own source; nothing is lost there."""
+    """A stream that read uncommitted records with Spark's own source may have such offsets; no data is lost there."""
     make_topic(cluster, "held")
     produce(cluster, "held", 0, "before")
     with broker.cluster() as own:
