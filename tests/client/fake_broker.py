@@ -1,4 +1,4 @@
-"""A broker that answers what a test tells it to: of any age, wrongly, late or not at all."""
+"""A fake broker whose responses a test determines: of any version, invalid, late, or none."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ API_VERSIONS, METADATA, FIND_COORDINATOR = 18, 3, 10
 UNSUPPORTED_VERSION = 35
 
 Handler = Callable[[Any, int], Message | bytes | None]
-"""(request, version) -> the answer, the bytes of a whole answer with its size, or nothing: then the connection is closed."""
+"""(request, version) -> the response, the bytes of a whole frame, or None, which closes the connection."""
 
 
 class FakeBroker:
-    """Brokers 1 and, if a test adds them, others at the same address; topic `t` with partitions 0 and 1."""
+    """Broker 1, and others at the same address if a test adds them; topic `t` has partitions 0 and 1."""
 
     def __init__(self) -> None:
         self.versions = {key: (api.version_min, api.version_max) for key, api in APIS.items()}
@@ -134,7 +134,7 @@ class FakeBroker:
 
 
 class HandClock:
-    """Time that passes only when somebody sleeps."""
+    """A clock that advances only by calls of `sleep`."""
 
     def __init__(self) -> None:
         self.s = 0.0

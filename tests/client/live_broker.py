@@ -1,4 +1,4 @@
-"""Our broker as a process at an address that it keeps, to be killed and started again on the same data."""
+"""Our broker as a process that can be killed and started again with the same address and data."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def batch(*values: str, key: bytes | None = None) -> bytearray:
 
 
 def committed(cluster: Cluster, topic: str, partitions: int = 1) -> list[str]:
-    """Every value that a read_committed consumer gets, sorted."""
+    """Return all values that a read_committed consumer gets, sorted."""
     rows = [row for index in range(partitions) for row in read_partition(cluster, topic, index)]
     return sorted((row.value or b"").decode() for row in rows)
 
 
 def held_back(cluster: Cluster, topic: str, partitions: int = 1) -> list[int]:
-    """Partitions whose last stable offset is not their end."""
+    """Return the partitions whose last stable offset is below their end offset."""
     return [
         index
         for index in range(partitions)

@@ -1,6 +1,6 @@
-"""A broker in memory with just the rules of transactions that a producer meets, and with faults where a test wants them.
+"""An in-memory broker with only the transaction rules that a producer needs, and with faults that a test chooses.
 
-It is written from the protocol alone, not from our broker: the producer is not tested against its own kin.
+It is written from the protocol and shares no code with our broker, so that the producer is tested independently.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, PRODUCER_FENCED = 45, 47, 48, 90
 
 
 class ModelBroker(FakeBroker):
-    """One transactional id. `committed` has what a read_committed consumer gets."""
+    """A broker for one transactional id. `committed` has the values that a read_committed consumer gets."""
 
     def __init__(self, level: int, script: Script = lambda request, count: None) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class ModelBroker(FakeBroker):
         return self.committed_offset
 
     def time_out(self) -> None:
-        """The coordinator aborts the transaction and fences its epoch."""
+        """Abort the transaction and raise the epoch, as the coordinator does at the transaction time-out."""
         with self._lock:
             assert self.is_ongoing
             self._last_epoch = self.epoch if self.level == 2 else -1

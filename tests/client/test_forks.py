@@ -64,7 +64,7 @@ def test_a_child_that_closes_inherited_connections_leaves_them_open_in_the_paren
     assert ask(kept[0]) == 0
 
     def forget() -> str:
-        warnings.simplefilter("ignore")  # As errors they would keep the finalizers from what they do.
+        warnings.simplefilter("ignore")  # Warnings as errors would interrupt finalizers.
         kept[0].close()
         kept.clear()
         gc.collect()

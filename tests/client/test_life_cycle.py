@@ -1,4 +1,4 @@
-"""Clients that are started and stopped at awkward moments, twice, or by somebody else; brokers that move or do not read."""
+"""Clients started and stopped at awkward moments, twice or by another task; brokers that move, or do not read."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def test_a_consumer_that_does_not_reach_its_coordinator_says_so_and_names_
         )
         with pytest.raises(KafkaConnectionError, match=f"no coordinator of group 'group'.* 1 at {away}"):
             await consumer.start()
-        assert len(broker._sockets) <= 15  # The bootstrap server is asked with an increasing back-off.
+        assert len(broker._sockets) <= 15  # Requests to the bootstrap server have an increasing back-off.
     assert other_tasks() == set()
 
 
@@ -257,7 +257,7 @@ async def test_a_client_finds_brokers_that_have_moved_by_the_bootstrap_servers()
         async with Connections(bootstrap_servers=str(bootstrap.address), retry_backoff_ms=1) as connections:
             await connections.read_metadata()
             assert (await connections.link(1)).address == first.address
-            with first:  # It ends.
+            with first:  # The first broker stops at the end of the block.
                 current[0] = second
             async with asyncio.timeout(20):
                 await connections.read_metadata()
@@ -274,7 +274,7 @@ async def test_a_broker_that_reads_nothing_does_not_hold_up_the_end_of_a_connect
     await connections.start()
     link = await connections.link(1)
     transport = link.wire.connection._writer.transport
-    monkeypatch.setattr(link.wire.connection._writer, "close", lambda: None)  # As if the socket's buffer were full.
+    monkeypatch.setattr(link.wire.connection._writer, "close", lambda: None)  # As with a full socket buffer.
     await connections.stop()
 
     assert transport.is_closing()
@@ -289,7 +289,7 @@ async def test_shared_connections_that_are_stopped_refuse_at_once(stuntbroker: B
     await producer.begin_transaction()
     await producer.send_and_wait("in", b"x")
     await connections.stop()
-    await asyncio.to_thread(stuntbroker.clock.advance, minutes=2)  # Nobody else will end the transaction.
+    await asyncio.to_thread(stuntbroker.clock.advance, minutes=2)  # Only the time-out can end the transaction.
 
     with pytest.raises(IllegalStateError, match="the connections are closed"):
         await producer.partitions_for("another")

@@ -1,4 +1,4 @@
-"""The loop that docs/how-to/client.md shows, under faults of every kind: each record is processed once, by one process."""
+"""The loop of docs/how-to/client.md processes each record once under all kinds of faults, without a restart."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ VERBS: dict[str, dict[str, Any]] = {
 }
 MORE = 30
 SLOW = "rebalance-during-transaction"
-"""Fires at the third heartbeat: after nine seconds."""
+"""This plan's fault fires at the third heartbeat, after nine seconds."""
 DEATH = "broker-dies-while-it-commits"
 ZOMBIE = "zombie-after-a-pause"
 DISK = "disk-full"
-"""Ends the broker's process: tests/control/clients/test_asked_for.py has it."""
+"""This plan ends the broker's process; tests/control/clients/test_asked_for.py covers it."""
 HANGS = "hanging-transaction"
-"""Nobody reads what comes behind it."""
+"""Under this plan, read_committed consumers cannot read past the hanging transaction."""
 
 
 def loop_of_the_page(name: str = "process") -> Callable[..., Any]:
-    """Return a function as the page has it."""
+    """Return a function of the page's code."""
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         if f"async def {name}(" in block:
             names: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def loop_of_the_page(name: str = "process") -> Callable[..., Any]:
 
 
 async def run(broker: Broker, count: int = RECORDS) -> int:
-    """Run the loop until everything is processed; return how many processes that took, as its operator would start them."""
+    """Run the loop until all records are processed, restarting it after a recoverable error; return the number of runs."""
     loop = loop_of_the_page()
     processes = 0
     async with asyncio.timeout(60):
@@ -80,9 +80,9 @@ def check(broker: Broker, count: int = RECORDS) -> None:
 
 
 FATAL = {("InitProducerId", "it comes twice")}
-"""What fences the producer, as the coordinator takes the second one for another instance: a new process goes on."""
+"""Faults that fence the producer: the coordinator takes the repeated request for another instance."""
 NOT_OF_THE_LOOP = {("EndTxn", "it has to be aborted", 2)}
-"""An abort that is refused, for which Kafka's clients have no way to go on either."""
+"""Faults that refuse an abort, after which Kafka's clients cannot continue either."""
 MISPLACED_PRODUCE = ("Produce", "it comes to the wrong broker")
 CASES = [
     (level, api, name, count)
@@ -98,7 +98,7 @@ CASES = [
 async def test_a_failed_request_neither_loses_nor_duplicates_records(
     level: int, api: str, name: str, count: int, stuntbroker_factory: Callable[..., Broker]
 ) -> None:
-    """`count`: the first one, or the first two of the producer."""
+    """`count`: the fault hits the first request, or the first two requests, of the producer."""
     verb = VERBS[name]
     if (api, name) == MISPLACED_PRODUCE:
         verb = {"error": "NOT_LEADER_OR_FOLLOWER"}
@@ -125,13 +125,13 @@ STOPPED = (Kind.CONFIGURATION, Kind.FATAL)
 async def test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one(
     api: str, stuntbroker: Broker
 ) -> None:
-    """Every error of the table that is not simply retried, and one that no table names."""
+    """This covers each error of the table that is not retried, and an error that the table does not have."""
     loop = loop_of_the_page()
     await asyncio.to_thread(prepare, stuntbroker)
     count = RECORDS
     assert await run(stuntbroker) == 1
     request = REQUESTS[api]
-    # A duplicate means that the records are written, which this broker's answer would make a lie.
+    # DUPLICATE_SEQUENCE_NUMBER means that the records are written, which would be false for an injected error.
     codes = [
         each for each in (*TABLE[request], ErrorCode.INVALID_PARTITIONS) if each != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     ]
@@ -182,7 +182,7 @@ async def test_the_loop_that_only_writes_writes_each_value_once(
 async def test_the_loop_that_only_writes_continues_after_a_time_out(
     level: int, stuntbroker_factory: Callable[..., Broker]
 ) -> None:
-    """Under transaction version 1 a time-out looks like a fence, and another producer has to go on."""
+    """Under transaction version 1, a time-out looks like fencing, so a new producer must continue."""
     broker = stuntbroker_factory(**{"transaction.version": level})
     await asyncio.to_thread(broker.create_topic, "numbers")
     write_all = loop_of_the_page("write_all")
@@ -222,7 +222,7 @@ async def test_a_rebalance_during_a_transaction_neither_loses_nor_duplicates_rec
         while not (await asyncio.to_thread(stuntbroker.control.get, "/v1/faults"))["faults"][0]["fired"]:
             stuntbroker.produce("orders", b"order %02d" % total, partition=total % 2)
             total += 1
-            await asyncio.sleep(0.3)  # Heartbeats are sent by the client's clock: the third takes nine seconds.
+            await asyncio.sleep(0.3)  # Heartbeats follow the client's real clock: the third comes after nine seconds.
 
     feeder = asyncio.create_task(feed_slowly())
     loop = loop_of_the_page()
@@ -233,9 +233,9 @@ async def test_a_rebalance_during_a_transaction_neither_loses_nor_duplicates_rec
 
 
 async def feed(broker: Broker, count: int) -> None:
-    """Write more records, each when those before it are processed: so each has a transaction of its own."""
+    """Write more records, each after the earlier ones are processed, so that each has its own transaction."""
     for number in range(RECORDS, RECORDS + count):
-        while len(broker.values("bills")) < number:  # In this thread, as the loop asks too.
+        while len(broker.values("bills")) < number:  # The loop calls the broker in this thread too.
             await asyncio.sleep(0.005)
         broker.produce("orders", b"order %02d" % number, partition=number % 2)
 

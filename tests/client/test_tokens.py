@@ -90,7 +90,7 @@ async def test_a_provider_whose_shared_task_is_cancelled_fails_an_attempt_and_no
     stuntbroker: Broker,
 ) -> None:
     class Shared(Tokens):
-        """Awaits a task that it shares with others, one of which has cancelled it."""
+        """Awaits a task that another user of the task has cancelled."""
 
         async def token(self) -> str:
             if self.is_hanging:
@@ -109,7 +109,7 @@ async def test_a_provider_whose_shared_task_is_cancelled_fails_an_attempt_and_no
     await producer.init_transactions()
     tokens.is_hanging = True
     await lose_connections(stuntbroker)
-    while await producer._connections.refresh():  # Until the background task has met the cancelled provider.
+    while await producer._connections.refresh():  # Wait until the background task has called the cancelled provider.
         await asyncio.sleep(0.01)
     tokens.is_hanging = False
     async with producer.transaction():
@@ -160,7 +160,7 @@ async def test_a_token_that_expires_ends_the_calls_of_a_consumer_until_there_is_
             with pytest.raises(AuthenticationError, match=REFUSED):
                 await calling
         with pytest.raises(AuthenticationError, match=REFUSED):
-            while True:  # Until a background task has lost its connection too.
+            while True:  # Repeat until a background task has also lost its connection.
                 await CALLS[name](consumer)
         tokens.are_valid = True
         while True:

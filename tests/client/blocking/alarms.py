@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from types import FrameType
 
 DROPPED_IN = ("__del__", "_remove", "gc_callback")
-"""Functions that the garbage collector calls, also those of a WeakSet and of Hypothesis: Python drops an exception in them, with
-a warning, which pytest makes a failure.
+"""Functions that the garbage collector calls, including those of WeakSet and Hypothesis. Python ignores an exception in them
+with a warning, which pytest turns into a failure.
 """
 
 
 class Alarm(Exception):
-    """What the signal handler raises."""
+    """The exception that the signal handler raises."""
 
 
 @contextmanager
 def alarm_clock(folder: str = "") -> Iterator[Callable[[float], None]]:
-    """A function that makes this thread raise Alarm after so many seconds; 0: it does not.
+    """Yield a function that makes this thread raise Alarm after a number of seconds; 0 cancels the alarm.
 
-    `folder`: only if it runs code of a file below such a folder then.
+    `folder`: raise only if the thread is running code of a file below this folder at that time.
     """
 
     def ring(number: int, frame: FrameType | None) -> None:

@@ -28,7 +28,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
 
 @pytest.fixture
 def alarm() -> Iterator[Callable[[float], None]]:
-    """A function that makes this thread raise Alarm after so many seconds, wherever it is then; 0: it does not."""
+    """Yield a function that makes this thread raise Alarm after a number of seconds, in any code; 0 cancels the alarm."""
     from alarms import alarm_clock
 
     with alarm_clock() as clock:

@@ -1,4 +1,4 @@
-"""The producer for threads: what crosses between its thread and those that use it. The rules are tested with its twin."""
+"""The blocking producer: calls between its own thread and the threads that use it. Other tests cover the asyncio producer."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_threads_share_a_producer(broker: ModelBroker) -> None:
 
 
 def test_records_sent_during_a_commit_are_committed_in_order_or_refused(broker: ModelBroker) -> None:
-    """While one thread commits, another one's records are in that transaction, in a later one, or refused."""
+    """While a thread commits, records of another thread are written to that transaction or a later one, or are refused."""
     taken: list[bytes] = []
     with ready(broker) as producer:
 
@@ -173,7 +173,7 @@ def test_records_sent_during_a_commit_are_committed_in_order_or_refused(broker: 
 def test_a_record_that_had_to_wait_does_not_become_part_of_a_later_transaction(
     broker: ModelBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread ends the transaction when `send` has found that it has to wait, and does not wait yet."""
+    """Another thread ends the transaction after `send` has decided to wait, and before it waits."""
 
     def end_transaction(*record: Any) -> None:
         producer.commit_transaction()

@@ -1,4 +1,4 @@
-"""Several threads use one producer: each call is made by one of them, and each block ends its own transaction only."""
+"""Several threads use one producer: each call takes effect once, and a `transaction()` block ends only its own transaction."""
 
 from __future__ import annotations
 

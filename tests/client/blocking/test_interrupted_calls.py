@@ -1,4 +1,4 @@
-"""A signal interrupts a blocking call just when it has ended: repeating the call tells how it has ended, and loses nothing."""
+"""A signal interrupts a blocking call just after its end: repeating the call returns its result, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.stuntbroker(
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Returns a function that makes a call in which an alarm goes off when its result is there, but not returned yet."""
+    """Return a function that makes a call and raises Alarm in it, after its result has arrived and before it returns."""
     wait = Handover.wait
 
     def received_too_late(handover: Handover[Any], timeout_s: float | None) -> Any:
@@ -210,7 +210,7 @@ def test_records_read_after_the_interruption_of_a_call_are_returned_by_the_next_
 def test_calls_of_a_producer_may_be_interrupted_at_any_moment_and_repeated(stuntbroker: Broker, seed: int) -> None:
     chance = random.Random(seed)
     interruptions = 0
-    faulthandler.dump_traceback_later(60, exit=True)  # What waits for ever cannot be interrupted by pytest-timeout.
+    faulthandler.dump_traceback_later(60, exit=True)  # pytest-timeout cannot interrupt a thread that waits forever.
     try:
         with ready(stuntbroker) as producer, alarm_clock(FOLDER) as clock:
 

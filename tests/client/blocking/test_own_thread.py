@@ -1,4 +1,4 @@
-"""What waits cannot be called in the thread of the twin itself: it says so, and all goes on."""
+"""A call that waits is refused in the client's own event-loop thread, with an error, and the client continues to work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stuntbroker.fixture.broker import Broker
 
 
 class Stopping(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
-    """Stops its consumer when it gets partitions, which cannot be."""
+    """Tries to stop its consumer in a rebalance callback, which is refused."""
 
     def __init__(self, consumer: blocking.TransactionalConsumer) -> None:
         self._consumer = consumer
@@ -49,7 +49,7 @@ def test_a_listener_cannot_stop_its_consumer_and_the_application_still_can(stunt
 
 
 class Seeking(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types.
-    """Begins to read at an offset that the application has stored."""
+    """Seeks to an offset that the application has stored, when partitions are assigned."""
 
     def __init__(self, consumer: blocking.TransactionalConsumer, offset: int) -> None:
         self._consumer = consumer

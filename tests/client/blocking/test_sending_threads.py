@@ -30,7 +30,7 @@ THREADS = 4
 
 @pytest.fixture
 def switching() -> Iterator[None]:
-    """Lets the interpreter switch between threads as often as it can."""
+    """Make the interpreter switch between threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -43,7 +43,7 @@ def test_an_interruption_in_the_middle_of_a_record_makes_the_transaction_abortab
     broker: ModelBroker, monkeypatch: pytest.MonkeyPatch, error: type[Exception], options: dict[str, Any]
 ) -> None:
     class Interrupted(DefaultRecordBatchBuilder):  # type: ignore[misc]  # aiokafka has no types.
-        """Writes a record of "x", and then is interrupted."""
+        """Appends a record with the value "x", and then raises the error."""
 
         def append(self, offset: int, timestamp: int, key: Any, value: bytes, headers: Any) -> Any:
             appended = super().append(offset, timestamp, key, value, headers)
@@ -74,7 +74,7 @@ def test_a_signal_handler_that_interrupts_send_cannot_call_the_producer_and_does
     refused: list[IllegalStateError] = []
 
     class Interrupted(DefaultRecordBatchBuilder):  # type: ignore[misc]  # aiokafka has no types.
-        """Calls the producer as a signal handler would that interrupts a record of "x"."""
+        """Calls the producer while it appends a record with the value "x", as a signal handler could."""
 
         def append(self, offset: int, timestamp: int, key: Any, value: bytes, headers: Any) -> Any:
             if value == b"x":
@@ -140,7 +140,7 @@ def test_a_transaction_interrupted_by_a_signal_is_committed_as_sent_or_not_at_al
                 producer.abort_transaction()
                 continue
             written = broker.committed[len(committed) :]
-            unreported = written[len(values) :]  # The interrupted call had added its record already.
+            unreported = written[len(values) :]  # The interrupted call may have added its record.
             assert written[: len(values)] == values
             assert unreported == [] or (is_interrupted and unreported == [b"%d %d" % (number, len(sent))])
             committed += written
@@ -183,7 +183,7 @@ def test_a_tracer_may_take_a_lock_that_is_held_around_send(broker: ModelBroker) 
     lock = threading.Lock()
 
     class Locking(trace.NoOpTracer):
-        """Waits for a lock of the application when a span of a record begins."""
+        """Takes a lock of the application when the span of a record begins."""
 
         def start_span(self, name: str, *given: Any, **named: Any) -> trace.Span:
             if not name.startswith("send") or threading.current_thread() is threading.main_thread():

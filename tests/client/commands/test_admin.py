@@ -1,4 +1,4 @@
-"""The transactional operations against brokers of any age and mood; tests/cli has them against real ones."""
+"""Transactional admin operations against a fake broker of any version, with errors; tests/cli runs them on real brokers."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ IDS = {
 
 
 class World:
-    """A broker that knows IDS, and the producers of partition 0 that a test names."""
+    """A fake broker with the transactional ids of IDS, and with the producers of partition 0 that a test sets."""
 
     def __init__(self, broker: FakeBroker, admin: Admin, clock: HandClock) -> None:
         self.broker, self.admin, self.clock = broker, admin, clock
         self.producers: list[ProducerState] = []
         self.marker_codes: list[int | None] = []
-        """Answers to come for WriteTxnMarkers, before it is simply done. None: applied, and the connection lost."""
+        """Error codes of the next WriteTxnMarkers responses; None writes the markers and closes the connection."""
         self.init_codes: list[int] = []
         self.timeout_ms = MINUTE_MS
         broker.handlers |= {
@@ -150,7 +150,7 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_filters_give_the_same_result_at_every_version_of_list_transactions(
     world: World, what: str, newest: int
 ) -> None:
-    """A running transaction is one that is open or being ended (KIP-939); Kafka's own filter (KIP-994) takes others, too."""
+    """A running transaction is open or being ended (KIP-939); Kafka's own duration filter (KIP-994) also returns others."""
     world.broker.versions[LIST_TRANSACTIONS] = (0, newest)
     filters, expected = FILTERS[what]
 
@@ -288,7 +288,7 @@ def test_find_hanging_reports_partitions_without_a_leader_and_checks_the_others(
 
 @pytest.mark.parametrize("known, sent", [(3, 3), (-1, 0)])
 def test_an_abort_takes_the_producer_from_the_start_offset(world: World, known: int, sent: int) -> None:
-    """A producer that never had a marker has no coordinator epoch, and 0 is good for it (KIP-664)."""
+    """A producer without markers has no coordinator epoch, and the request uses 0 (KIP-664)."""
     world.producers = [producer(1, start_offset=10), producer(99, coordinator_epoch=known)]
 
     assert world.admin.abort_at("t", 0, 50) == Marker(99, 7, sent)

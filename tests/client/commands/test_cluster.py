@@ -1,4 +1,4 @@
-"""Who is where, and what is tried again."""
+"""Finding brokers, leaders and coordinators, and retries."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_retrying_replaces_a_broken_connection(broker: FakeBroker, cluster: Clus
 
 
 def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) -> None:
-    """`stuntbroker wait` is for that. A wrong address is told at once."""
+    """A wrong address is reported immediately; `stuntbroker wait` is the command that waits."""
     with (
         Cluster([UNUSED_ADDRESS, Address("localhost", 1)], 10.0, clock.now_s, clock.sleep) as cluster,
         pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; cannot connect to localhost:1"),
@@ -124,7 +124,7 @@ def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) ->
 
 
 def test_a_total_time_out_covers_all_operations_together(broker: FakeBroker, clock: HandClock) -> None:
-    """A broker that answers every step only just in time could keep a command for ever."""
+    """Otherwise, a broker that answers each step just in time could block a command forever."""
     with Cluster([broker.address], 10.0, clock.now_s, clock.sleep, is_total=True) as cluster:
         for left_s in (10.0, 6.0, 2.0, 0.0):
             assert cluster.start_operation().left_s() == left_s
@@ -180,7 +180,7 @@ def test_coordinators_are_looked_up_in_one_request_where_the_version_allows_this
 def test_a_coordinator_is_looked_up_when_its_cached_broker_has_left_the_cluster(
     broker: FakeBroker, cluster: Cluster
 ) -> None:
-    """When the metadata, asked for some other reason, does not have it any more."""
+    """A later Metadata response, requested for another reason, does not list the cached coordinator's broker."""
     answer = broker.handlers[FIND_COORDINATOR]
     broker.handlers[FIND_COORDINATOR] = lambda request, version: FindCoordinatorResponse(
         coordinators=[Coordinator("a", 7, *broker.address)]

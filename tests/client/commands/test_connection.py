@@ -1,4 +1,4 @@
-"""One connection: versions are agreed upon, responses belong to their requests in order, and what is no response is a failure."""
+"""One connection: version negotiation, responses in the order of their requests, and invalid responses, which are errors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_api_versions_falls_back_to_an_older_version_for_an_old_broker(broker: F
 
 
 VERSIONS: dict[str, tuple[tuple[int, int] | None, int, int, int | str]] = {
-    # What the broker has, the least and the most that we ask for, what comes of it.
+    # Versions of the broker, minimum and maximum that the client asks for, version used or error.
     "both have many": ((0, 99), 0, 99, APIS[METADATA].version_max),
     "an older broker": ((0, 4), 0, 99, 4),
     "no more than is asked for": ((0, 13), 0, 7, 7),
@@ -107,14 +107,14 @@ def test_an_invalid_response_fails_in_one_line_and_closes_the_connection(broker:
             ask(connection)
         assert str(caught.value).startswith(f"Metadata to {broker.address}: ")
         assert "\n" not in str(caught.value)
-        # The stream may be out of step: nothing more is read from it.
+        # The stream may be out of sync, so the client does not read from it any more.
         broker.handlers[METADATA] = lambda request, version: whole_answer(3)
         with pytest.raises(ConnectionFailed):
             ask(connection)
 
 
 def test_a_complete_response_with_the_right_correlation_id_is_accepted(broker: FakeBroker) -> None:
-    """The second request of a connection, after ApiVersions: what the broken answers of these tests differ from."""
+    """This is the valid response that the invalid ones of these tests are derived from: the second, after ApiVersions."""
     broker.handlers[METADATA] = lambda request, version: whole_answer(2)
     with connected(broker) as connection:
         assert ask(connection) == MetadataResponse()

@@ -1,4 +1,4 @@
-"""Records that are written without a transaction are there once, whatever becomes of the answers."""
+"""Records that are produced without a transaction are written once, even if requests or responses are lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def cluster(broker: Broker) -> Iterator[Cluster]:
-    """Not the broker object's own: faults pass over that."""
+    """Yield a cluster of our own, as faults do not apply to the requests of the broker object."""
     with Cluster(parse_bootstrap(broker.bootstrap), 10) as created:
         yield created
 
@@ -68,7 +68,7 @@ def test_all_batches_of_a_call_have_the_same_producer_id(broker: Broker, cluster
 def test_new_batches_are_not_duplicates_after_a_reset_or_restore_of_the_broker(
     broker: Broker, cluster: Cluster, put_back: str
 ) -> None:
-    """It gives the producer ids of before once more, to whoever asks first."""
+    """The broker allocates the same producer ids again, possibly to other clients than before."""
     snapshot = broker.snapshot()
     write(cluster, b"a")
     write(cluster, b"b")

@@ -1,4 +1,4 @@
-"""Reading partitions on and on: what is returned, what is left out, and what a fault in between costs."""
+"""Reading partitions continuously: which records are returned or left out, and what happens after faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def batch(value: bytes, offset: int, **more: Any) -> bytes:
 
 
 class TwoBrokers:
-    """Partition 0 is led by broker 1, partition 1 by broker 2, which fails as often as is asked for."""
+    """Broker 1 leads partition 0. Broker 2 leads partition 1, and its first `faults` requests fail."""
 
     def __init__(self, faults: int) -> None:
         self.faults = faults
@@ -138,7 +138,7 @@ def test_a_truncated_batch_is_not_returned() -> None:
 
 def test_an_unreadable_batch_raises_an_error_and_is_not_skipped() -> None:
     broken = bytearray(batch(b"value", 5))
-    broken[61] = 0x7F  # The length of its record.
+    broken[61] = 0x7F  # The length of the batch's record.
     with pytest.raises(ConnectionFailed, match="the batch at offset 5 cannot be read"):
         list(read_batches(PartitionData(0, records=bytes(broken)), READ_UNCOMMITTED))
     old = bytearray(batch(b"value", 5))

@@ -1,4 +1,4 @@
-"""Ends of many transactions at once, what a topic's committed values are, and the text of a prepared state."""
+"""Ending many transactions at once, a topic's committed values, and the text form of a prepared state."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_parsing_a_prepared_state_that_is_no_text_raises_type_error(value: Any) 
 
 
 def test_concurrent_transactions_is_retried_without_another_coordinator_lookup(broker: FakeBroker) -> None:
-    """CONCURRENT_TRANSACTIONS says that all is where it was: nothing has to be looked up."""
+    """CONCURRENT_TRANSACTIONS comes from the right coordinator, so the client need not look it up again."""
     clock, codes = HandClock(), [51, 51, 0]
     broker.handlers[INIT_PRODUCER_ID] = lambda request, version: InitProducerIdResponse(0, codes.pop(0), 4, 0)
     with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as cluster:

@@ -25,7 +25,7 @@ from stuntbroker.protocol.messages.find_coordinator_response import FindCoordina
 
 
 async def test_a_write_that_the_event_loop_refuses_is_a_broken_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """uvloop raises RuntimeError for a transport that was closed, before it has told whoever reads from it."""
+    """uvloop raises RuntimeError when writing to a closed transport, before it notifies the reader of the end."""
     request = FindCoordinatorRequest("id", 1, ["id"])
 
     async def run(connections: Connections) -> FindCoordinatorResponse:
@@ -48,7 +48,7 @@ async def test_a_write_that_the_event_loop_refuses_is_a_broken_connection(monkey
 
 
 class Bootstrapped:
-    """aiokafka's `create_conn`, which fails so often after the first connections."""
+    """aiokafka's `create_conn`, which fails `failures` times once `is_away` is set."""
 
     def __init__(self, failures: int) -> None:
         self._create = aiokafka.client.create_conn
@@ -155,7 +155,7 @@ async def test_a_deleted_topic_is_created_again_by_a_record_and_not_by_a_refresh
         async with producer.transaction():
             await producer.send("once", b"first")
         await asyncio.to_thread(delete)
-        for _ in range(2):  # The first may have been requested before.
+        for _ in range(2):  # The first response may belong to a request from before the deletion.
             await producer._connections.read_metadata()
         assert await asyncio.to_thread(stuntbroker.topics) == {}
         async with producer.transaction():
@@ -167,7 +167,7 @@ async def test_connections_that_are_stopped_stay_in_no_timer(stuntbroker: Broker
     connections = Connections(bootstrap_servers=stuntbroker.bootstrap)
     await connections.start()
     links = await asyncio.gather(connections.link(1), connections.link(1))
-    assert links[0] is links[1]  # Both callers have opened it, one was faster.
+    assert links[0] is links[1]  # Both calls opened a connection, and both get the one that was ready first.
     connection = weakref.ref(links[0].wire.connection)
     await connections.stop()
     del links, connections

@@ -63,7 +63,7 @@ def respond(connection: AIOKafkaConnection, correlation_id: int, code: int = 0) 
 
 
 async def iterations(count: int = 3) -> None:
-    """Let the event loop call what is due."""
+    """Run a few iterations of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -120,7 +120,7 @@ async def test_a_request_times_out_after_earlier_requests_were_answered(opened: 
     connection = opened(timeout_s=0)
     wire = Wire(connection)
     first = asyncio.ensure_future(wire.ask(heartbeat()))
-    asyncio.get_running_loop().call_soon(respond, connection, 1)  # Before the timer.
+    asyncio.get_running_loop().call_soon(respond, connection, 1)  # The response arrives before the timer fires.
     await first
     await iterations()
     assert connection.connected()

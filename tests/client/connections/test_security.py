@@ -1,4 +1,4 @@
-"""Options of security reach aiokafka's connections, and who is refused is told so: TLS to a broker behind a proxy, SASL."""
+"""Security options apply to aiokafka's connections (TLS to a proxy, SASL), and a refused client gets a clear error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersion
 
 @asynccontextmanager
 async def tls_proxy(broker: ModelBroker, authority: trustme.CA) -> AsyncIterator[None]:
-    """Let the broker be reached by TLS only, at the address that its metadata tells."""
+    """Put a TLS proxy in front of the broker, at the address in the broker's metadata."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     host, port = broker.address
@@ -188,7 +188,7 @@ async def test_a_broker_that_does_not_answer_is_named() -> None:
 
 @pytest.fixture
 def asks_for_certificates() -> Iterator[tuple[str, trustme.CA]]:
-    """A server with OpenSSL's own handshake, which tells who is refused by an alert; its address, and whom it trusts."""
+    """Yield address and authority of a server that requires client certificates; OpenSSL refuses others by a TLS alert."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
@@ -197,13 +197,13 @@ def asks_for_certificates() -> Iterator[tuple[str, trustme.CA]]:
     listening = socket.create_server(("localhost", 0))
 
     def serve() -> None:
-        with suppress(OSError):  # It is closed.
+        with suppress(OSError):  # accept() fails when the socket is closed.
             while True:
                 plain, _ = listening.accept()
                 with plain.dup() as other:
                     with suppress(OSError):
                         context.wrap_socket(plain, server_side=True).close()
-                    while other.recv(1 << 16):  # Else the system resets the connection, and the alert may be lost.
+                    while other.recv(1 << 16):  # Unread data would reset the connection, and the alert could be lost.
                         pass
 
     thread = threading.Thread(target=serve)

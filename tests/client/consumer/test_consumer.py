@@ -43,7 +43,7 @@ def consumer_of(broker: Broker, **options: object) -> TransactionalConsumer:
 
 
 async def until_fired(fault: Fault) -> None:
-    """Wait until a request has met a fault."""
+    """Wait until a fault has fired."""
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(lambda: fault.fired):
             await asyncio.sleep(0.01)
@@ -52,7 +52,7 @@ async def until_fired(fault: Fault) -> None:
 async def test_group_metadata_still_has_the_member_id_after_removal_from_the_group(
     stuntbroker: Broker, producer: TransactionalProducer
 ) -> None:
-    """aiokafka forgets member and generation then; without them the coordinator would fence nobody."""
+    """aiokafka forgets member id and generation on removal; the coordinator needs them to fence this consumer (KIP-447)."""
     await asyncio.to_thread(stuntbroker.produce, "in", b"record", partition=0)
     async with consumer_of(stuntbroker) as consumer:
         records = await consumer.getmany(timeout_ms=5_000)
@@ -120,7 +120,7 @@ async def test_a_reset_leaves_partitions_alone_that_another_member_has_by_now(
 async def test_without_a_committed_offset_a_reset_goes_back_to_where_reading_began(
     stuntbroker: Broker, reset: str
 ) -> None:
-    """Else the records of the transaction that was aborted would be lost in silence, or older ones read."""
+    """Otherwise, the records of the aborted transaction would be skipped silently, or older records would be read."""
     stuntbroker.create_topic("in")
     await asyncio.to_thread(stuntbroker.produce, "in", b"before", b"it")
     consumer = TransactionalConsumer(bootstrap_servers=stuntbroker.bootstrap, group_id="group", auto_offset_reset=reset)
@@ -145,7 +145,7 @@ async def test_without_a_committed_offset_a_reset_goes_back_to_where_reading_beg
 
 @pytest.mark.parametrize("how", ["async with", "start"])
 async def test_a_cancelled_start_leaves_no_tasks_and_no_group_member(stuntbroker: Broker, how: str) -> None:
-    """A member that nobody knows of would hold its partitions for ever."""
+    """A member without a consumer would keep its partitions forever."""
     stuntbroker.create_topic("in", 2)
     before = asyncio.all_tasks()
     consumer = consumer_of(stuntbroker)
@@ -171,7 +171,7 @@ async def test_a_cancelled_start_leaves_no_tasks_and_no_group_member(stuntbroker
 
 
 async def test_a_cancelled_start_does_not_wait_for_other_group_members(stuntbroker: Broker) -> None:
-    """aiokafka would wait until they have joined anew, as long as they may take to work off their records."""
+    """aiokafka would wait until the other members rejoin, for up to their `max_poll_interval_ms`."""
     stuntbroker.create_topic("in", 2)
     options = {"bootstrap_servers": stuntbroker.bootstrap, "group_id": "group"}
     slow = {"heartbeat_interval_ms": 600_000, "session_timeout_ms": 1_800_000, "max_poll_interval_ms": 1_800_000}
@@ -249,7 +249,7 @@ async def test_a_reset_without_committed_offset_and_auto_offset_reset_raises_no_
 
 
 async def test_a_fetch_that_waits_to_be_repeated_does_not_keep_a_consumer_from_closing(stuntbroker: Broker) -> None:
-    """As while the broker is away: aiokafka cancels such a fetch, and raises that it was cancelled."""
+    """Fetches wait like this while the broker is down. aiokafka's `close` cancels them, and raises CancelledError itself."""
     stuntbroker.create_topic("in", 2)
     before = asyncio.all_tasks()
     consumer = consumer_of(stuntbroker)
@@ -264,7 +264,7 @@ async def test_a_fetch_that_waits_to_be_repeated_does_not_keep_a_consumer_from_c
 
 
 class FailingAssignor(RoundRobinPartitionAssignor):
-    """Fails at an assignment if it is told to: aiokafka does not expect that."""
+    """Raises an error at an assignment while `fails` is true, which aiokafka does not expect."""
 
     fails = False
 
@@ -277,7 +277,7 @@ class FailingAssignor(RoundRobinPartitionAssignor):
 async def test_stop_leaves_the_group_and_no_task_when_the_coordination_fails_meanwhile(
     stuntbroker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """aiokafka's own `stop` ends at the failure of its coordinator, and the fetcher and the heartbeats go on."""
+    """aiokafka's own `stop` stops at the coordinator's failure, and leaves the fetcher and the heartbeats running."""
     stuntbroker.create_topic("in", 2)
     before = asyncio.all_tasks()
     consumer = consumer_of(stuntbroker, partition_assignment_strategy=[FailingAssignor])
@@ -348,7 +348,7 @@ RETRIED = [
 
 @pytest.mark.parametrize(("api", "error"), RETRIED)
 async def test_transient_coordinator_errors_do_not_end_the_consumer(api: str, error: str, stuntbroker: Broker) -> None:
-    """aiokafka gives up on some of them, and raises the error from every later call."""
+    """aiokafka does not retry after some of these errors, and raises them from every later call."""
     stuntbroker.create_topic("in")
     fault = await asyncio.to_thread(stuntbroker.faults.add, api, error=error, times=1)
     async with consumer_of(stuntbroker, retry_backoff_ms=5) as consumer:
@@ -400,7 +400,7 @@ ILLEGAL: dict[str, Callable[[TransactionalConsumer], object]] = {
 async def test_an_invalid_topic_is_rejected_by_the_constructor_and_by_subscribe(
     topics: Any, error: type[Exception], message: str
 ) -> None:
-    """Otherwise `start` would ask for its metadata for ever."""
+    """Otherwise, `start` would request the topic's metadata forever."""
     with pytest.raises(error, match=message):
         TransactionalConsumer(*topics, bootstrap_servers="localhost:9092", group_id="group")
     with pytest.raises(error, match=message):
@@ -443,7 +443,7 @@ async def test_stop_works_when_unsubscribe_follows_start_immediately(stuntbroker
     await asyncio.sleep(0)
     await consumer.stop()
     assert not any(connection.connected() for connection in consumer._client._conns.values())
-    # A JoinGroup that was under way makes a member that nobody knows of. The group forgets it.
+    # A JoinGroup in flight may have created a member without a consumer; the session time-out removes it.
     await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)
 
 

@@ -1,6 +1,6 @@
-"""An application's program with mistakes, each of which the types of the client show: mypy reads it with the product.
+"""An application with mistakes that mypy must find by the client's types. This file is only type-checked, never run.
 
-mypy says so too when a mistake is none any more. Nobody runs it.
+mypy also reports a mistake that it no longer finds, as an unused `ignore` comment.
 """
 
 from __future__ import annotations

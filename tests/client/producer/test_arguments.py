@@ -1,4 +1,4 @@
-"""What an application hands to the producer is checked before anything is sent, and costs nobody else anything."""
+"""The producer checks its arguments before it sends anything, and an invalid argument affects no other record."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def producer(stuntbroker: Broker) -> Any:
 
 
 async def write_elsewhere(producer: TransactionalProducer, broker: Broker) -> None:
-    """Topics of which no metadata is known yet can be written to all the same."""
+    """Check that the producer can still write to a topic whose metadata it does not know yet."""
     await producer.send("other", b"later")
     await producer.commit_transaction()
     broker.assert_committed("other", ["later"])
@@ -277,7 +277,7 @@ def test_hosts_are_accepted_with_and_without_ports(servers: str | list[str]) -> 
 
 
 class OtherOffset(NamedTuple):
-    """As kafka-python has it."""
+    """OffsetAndMetadata as in kafka-python."""
 
     offset: int
     metadata: str
@@ -387,7 +387,7 @@ async def test_shared_connections_that_are_closed_early_end_the_producer_with_a_
 
 
 def test_the_producer_has_all_options_of_aiokafka_but_two() -> None:
-    """The two are of no use: the loop is the running one, and versions are negotiated."""
+    """The two are not needed: the producer uses the running loop, and negotiates versions."""
     theirs = set(inspect.signature(AIOKafkaProducer.__init__).parameters)
     ours = set(inspect.signature(TransactionalProducer.__init__).parameters) | Security.__annotations__.keys()
 

@@ -42,7 +42,7 @@ def producer_of(broker: ModelBroker, **options: Any) -> TransactionalProducer:
 async def test_batches_and_records_of_a_partition_stay_in_the_order_of_the_calls(broker: ModelBroker) -> None:
     async with producer_of(broker, compression_type="gzip", linger_ms=60_000) as producer:
         await producer.init_transactions()
-        for first in (0, 10):  # Sequences go on in the second transaction, or begin anew.
+        for first in (0, 10):  # In the second transaction, sequence numbers continue, or restart at 0.
             async with producer.transaction():
                 await producer.send("t", b"%d" % first, partition=0)
                 for data in (bytes, bytearray, memoryview):
@@ -162,7 +162,7 @@ async def test_a_shared_transaction_is_ended_by_any_producer_of_it(
 
 
 async def test_a_shared_transaction_without_records_can_only_be_aborted(broker: ModelBroker) -> None:
-    """The coordinator says the same of one that another producer has aborted: to report a commit could be a lie."""
+    """The coordinator gives the same error if another producer has aborted the transaction, so a commit must fail."""
     async with producer_of(broker) as producer:
         await producer.init_transactions()
         for is_commit_tried in (False, True):

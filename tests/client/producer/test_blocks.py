@@ -1,4 +1,4 @@
-"""A `transaction()` block ends its own transaction only, and reports it if someone else has aborted that."""
+"""A `transaction()` block ends only its own transaction, and raises an error if another caller has aborted it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def elsewhere(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 async def next_half(producer: TransactionalProducer) -> None:
-    """End the transaction, and be in the middle of the next one."""
+    """Abort the transaction, begin the next one, and write a record in it."""
     await producer.abort_transaction()
     await producer.begin_transaction()
     await producer.send_and_wait("t", b"half of the next")

@@ -1,4 +1,4 @@
-"""Calls of several tasks at the same time, and calls that are given up: what is committed is what was reported."""
+"""Concurrent calls of several tasks, and cancelled or timed-out calls: the reported outcomes match the committed records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def level(request: pytest.FixtureRequest) -> int:
 
 
 class Gate:
-    """A script that holds the first request of a kind until it is opened, and answers it then."""
+    """A script that holds the first request of a kind until `open` is called."""
 
     def __init__(self, kind: str, fault: Fault | None = None) -> None:
         self._kind = kind
@@ -58,7 +58,7 @@ class Gate:
             await asyncio.sleep(0.001)
 
     def open(self) -> None:
-        """Let it go on."""
+        """Let the held request continue."""
         self._open.set()
 
 
@@ -81,7 +81,7 @@ def offsets(producer: TransactionalProducer) -> asyncio.Task[None]:
 
 
 async def turns(count: int = 5) -> None:
-    """Let other tasks go on."""
+    """Let other tasks run."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -111,7 +111,7 @@ async def test_a_commit_waits_for_offsets_and_fails_when_they_are_refused(level:
 @pytest.mark.parametrize("is_applied", [True, False])
 @pytest.mark.parametrize("kind", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
 async def test_an_abort_ends_the_transaction_that_an_in_flight_request_begins(kind: str, is_applied: bool) -> None:
-    """Else the coordinator has a transaction that nobody ends."""
+    """Otherwise, the coordinator would have an open transaction that the producer does not know of."""
     gate = Gate(kind, None if is_applied else Fault(None))
     async with in_transaction(1, gate) as (producer, broker):
         if kind == "AddPartitionsToTxn":
@@ -242,7 +242,7 @@ async def test_a_transaction_that_cannot_be_prepared_in_time_has_to_be_aborted(l
 
 @pytest.mark.parametrize("code", [TRANSACTION_ABORTABLE, 48, 90])
 async def test_a_prepared_transaction_whose_commit_is_refused_is_not_aborted(code: int) -> None:
-    """The database has committed. Who comes next keeps the transaction, and commits it."""
+    """The database has committed, so a new instance must recover the transaction (KeepPreparedTxn) and commit it."""
 
     def script(request: str, count: int) -> Fault | None:
         return Fault(code) if (request, count) == ("EndTxn (commit)", 1) else None
@@ -278,7 +278,7 @@ async def test_after_a_cancelled_prepare_the_producer_can_prepare_or_abort(level
 
 
 async def pay(producer: TransactionalProducer, ready: asyncio.Event, states: list[PreparedTxnState]) -> None:
-    """Prepare a transaction, and note its state."""
+    """Prepare a transaction, and append its state to `states`."""
     async with producer.transaction():
         await producer.send_and_wait("t", b"x", partition=0)
         ready.set()
@@ -360,7 +360,7 @@ def test_records_are_refused_after_the_event_loop_of_the_producer_has_ended(leve
 
 
 async def begin(broker: ModelBroker) -> TransactionalProducer:
-    """Return a producer in a transaction, which has sent nothing."""
+    """Return a producer that has begun a transaction and sent no record."""
     producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
     await producer.start()
     await producer.init_transactions()
@@ -500,7 +500,7 @@ async def test_partitions_for_needs_an_open_producer_and_obeys_max_block_ms(leve
 async def test_a_cancelled_flush_raises_cancelled_error_although_its_records_are_written(
     turns_before: int, level: int
 ) -> None:
-    """asyncio.wait_for of Python 3.11 gives the result instead, and the task goes on as if nobody had cancelled it."""
+    """asyncio.wait_for of Python 3.11 would return the result instead, and ignore the cancellation."""
     gate = Gate("Produce")
     async with in_transaction(level, gate) as (producer, _):
         record = await producer.send("t", b"x", partition=0)

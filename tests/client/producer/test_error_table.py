@@ -84,13 +84,13 @@ LETTERS = {
     Kind.FATAL: "F",
 }
 DIFFERENCES = {
-    # There is no transaction yet that could be aborted.
+    # No transaction exists yet that the application could abort.
     (53, Request.INIT_PRODUCER_ID): "F",
     (31, Request.INIT_PRODUCER_ID): "F",
     # A time-out may be the reason, which is no fence.
     (47, Request.TXN_OFFSET_COMMIT): "B",
     (48, Request.END_TXN_COMMIT): "P",
-    # Abortable in Java. Here it is made sure that an earlier request, whose response was lost, did not commit.
+    # Abortable in Java. Our client first ensures that an earlier EndTxn, whose response was lost, did not commit.
     (59, Request.END_TXN_COMMIT): "P",
     (120, Request.END_TXN_COMMIT): "P",
     (90, Request.END_TXN_COMMIT): "P",
@@ -137,7 +137,7 @@ PROPOSED: dict[tuple[int, tuple[Request, ...]], str] = {
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, PRODUCE): "A",
     (ErrorCode.INVALID_TXN_STATE, ANY_COORDINATOR): "F",
 }
-"""KIP-691's table: (error, requests) -> A abortable, F fatal, as it should be according to the KIP."""
+"""The table that KIP-691 proposes: (error, requests) -> A abortable, F fatal."""
 NOT_AS_PROPOSED = {
     # As in Java 4.3.1, which did not follow the KIP here (docs/client.md).
     *((ErrorCode.INVALID_PRODUCER_ID_MAPPING, request) for request in ANY_COORDINATOR),

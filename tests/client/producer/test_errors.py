@@ -1,4 +1,4 @@
-"""What a producer raises reaches the process that has to know: it survives pickle, as in a pool of processes."""
+"""A producer's exceptions can be pickled, so that a process pool can pass them to its parent."""
 
 from __future__ import annotations
 

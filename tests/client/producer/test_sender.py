@@ -175,7 +175,7 @@ async def test_records_do_not_linger_while_the_buffer_is_full(broker: ModelBroke
 async def test_a_record_that_waits_for_buffer_memory_beyond_max_block_ms_fails_the_transaction(
     broker: ModelBroker,
 ) -> None:
-    """Else it would be committed without the record."""
+    """Otherwise, the transaction would be committed without the record."""
     broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
     async with in_transaction(broker, buffer_memory=100, max_block_ms=30) as producer:
         await producer.send("t", b"x" * 200, partition=0)
@@ -277,7 +277,7 @@ async def test_unsent_records_of_an_aborted_transaction_fail_and_are_not_sent(br
 
 
 async def test_a_cancelled_send_of_offsets_fails_the_transaction(broker: ModelBroker) -> None:
-    """Nobody knows then whether they are part of it."""
+    """The producer cannot know whether the offsets are part of the transaction."""
     broker.script = lambda request, count: Fault(LOADING) if request == "TxnOffsetCommit" else None
     async with in_transaction(broker) as producer:
         sending = asyncio.create_task(producer.send_offsets_to_transaction({("t", 0): 1}, "group"))
@@ -373,7 +373,7 @@ async def test_a_record_over_max_request_size_is_rejected_and_fails_the_transact
 
 
 async def test_a_batch_in_doubt_makes_the_next_transaction_use_a_new_epoch_under_version_1() -> None:
-    """KIP-360: the request may still be on its way. Under version 2 every end gives a new epoch."""
+    """KIP-360: the Produce request may still be in flight. Under version 2, each EndTxn raises the epoch anyway."""
     with ModelBroker(1) as broker:
         async with in_transaction(broker) as producer:
             await producer.send_and_wait("t", b"a", partition=0)
@@ -394,7 +394,7 @@ async def test_a_batch_in_doubt_makes_the_next_transaction_use_a_new_epoch_under
 async def test_an_end_without_a_response_makes_the_next_transaction_use_a_new_epoch_under_version_1(
     commit: bool,
 ) -> None:
-    """A late EndTxn could commit the first half of the next transaction; under version 2 it has an old epoch."""
+    """A late EndTxn could commit the first half of the next transaction; under version 2, its epoch is outdated."""
     with ModelBroker(1) as broker:
         lost = f"EndTxn ({'commit' if commit else 'abort'})"
         async with in_transaction(broker) as producer:
@@ -471,7 +471,7 @@ async def test_the_partition_of_a_refused_record_takes_the_next_transactions(bro
 def test_batches_that_wait_for_a_timer_are_sent_even_when_it_fires_early(
     broker: ModelBroker, make_loop: Callable[[], asyncio.AbstractEventLoop], back_off_ms: int
 ) -> None:
-    """uvloop's clock counts milliseconds, and its timers come up to one before."""
+    """uvloop's clock has milliseconds, and its timers fire up to a millisecond early."""
 
     async def run() -> None:
         async with in_transaction(broker, retry_backoff_ms=back_off_ms, linger_ms=back_off_ms) as producer:

@@ -1,4 +1,4 @@
-"""What every call does in every state: each cell of the table, tried on a producer that was brought into the state."""
+"""Each call in each state of the producer behaves as in the table of calls and states."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ BUGS = {
     (State.READY, State.FATAL_ERROR),
     (State.PREPARED_TRANSACTION, State.FATAL_ERROR),
 }
-"""Transitions that only a mistake of this client can cause: no request is in flight in these states."""
+"""Transitions that only a bug of the client can cause, as no request is in flight in these states."""
 
 
 @asynccontextmanager
 async def producer_in(
     state: State, by: Call | None = None, moves: set[Move] | None = None
 ) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
-    """A producer in this state with a broker of its own: see `producer_brought_into`."""
+    """Yield a producer in this state, with a broker of its own; see `producer_brought_into`."""
     level = 1 if state is State.INITIALIZING and by not in (None, Call.INIT_TRANSACTIONS) else 2
     faults = Faults()
     with ModelBroker(level, faults.script) as broker:
@@ -160,7 +160,7 @@ async def test_no_error_wraps_an_error_that_wraps_another() -> None:
             await producer.init_transactions()
 
             async def errors(request: str, topic: str = "t", **fault: Any) -> list[list[str]]:
-                """What the calls of a transaction raise under a fault."""
+                """Return the errors that send and commit raise under a fault."""
                 await producer.begin_transaction()
                 await producer.send_and_wait("t", b"1")
                 raised = []
@@ -276,7 +276,7 @@ async def test_a_producer_makes_every_transition_of_the_table() -> None:
         if state is not State.CLOSED:
             async with producer_in(state, moves=moves) as (producer, _):
                 await producer.stop(leave_open=True)
-    for by in (Call.COMMIT_TRANSACTION, Call.ABORT_TRANSACTION):  # A new epoch is needed after them.
+    for by in (Call.COMMIT_TRANSACTION, Call.ABORT_TRANSACTION):  # These calls need a new epoch afterwards.
         async with producer_in(State.INITIALIZING, by=by, moves=moves):
             pass
     for code in (TRANSACTION_ABORTABLE, NOT_PERMITTED):
@@ -303,7 +303,7 @@ async def test_a_producer_makes_every_transition_of_the_table() -> None:
         broker.script = lambda name, count: Fault(codes.pop(0)) if codes and are_in_flight.wait(20) else None
         for partition in range(2):
             await producer.send("t", b"value", partition=partition)
-            await asyncio.sleep(0)  # Each is sent in a request of its own.
+            await asyncio.sleep(0)  # Each record is sent in its own request.
         are_in_flight.set()
         with suppress(ProducerError):
             await producer.flush()

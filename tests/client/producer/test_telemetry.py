@@ -34,7 +34,7 @@ INVALID_RECORD, NOT_PERMITTED = 87, 53
 
 
 class Spans:
-    """What a tracer has been told."""
+    """The spans that a tracer has exported."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()

@@ -1,4 +1,4 @@
-"""After the coordinator has aborted a transaction for its age (KIP-588, KIP-890): which producers go on, and which end."""
+"""After a transaction time-out (KIP-588, KIP-890), some producers can continue after an abort, and others are fenced."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STEPS: list[Callable[[TransactionalProducer], Awaitable[None]]] = [send, send_el
 
 @asynccontextmanager
 async def timed_out(broker: Broker, name: str) -> AsyncIterator[TransactionalProducer]:
-    """A producer whose transaction the coordinator has aborted."""
+    """Yield a producer whose transaction the coordinator has aborted by its time-out."""
     async with TransactionalProducer(
         bootstrap_servers=broker.bootstrap, transactional_id=name, transaction_timeout_ms=TIMEOUT_MS, retry_backoff_ms=5
     ) as producer:

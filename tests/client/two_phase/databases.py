@@ -1,4 +1,4 @@
-"""Databases of an application: its rows, and with them the prepared state that belongs to them."""
+"""An application's database, which stores its rows together with the prepared state of their transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = (
 
 
 class Connection(Protocol):
-    """What SQLite's and PostgreSQL's connections have in common."""
+    """The common interface of SQLite's and PostgreSQL's connections."""
 
     def execute(self, query: Any, parameters: Any = ()) -> Any:
         """Run a statement, in a transaction that it begins if there is none."""
@@ -32,7 +32,7 @@ class Connection(Protocol):
 
 
 class Database:
-    """Two tables. A connection that ends without a commit has done nothing."""
+    """A database of two tables. A connection that ends without a commit changes nothing."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

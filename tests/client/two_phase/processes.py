@@ -1,4 +1,4 @@
-"""A broker with two-phase commit, and producers for it, whose process may end anywhere: as it seems, or by SIGKILL."""
+"""A broker with two-phase commit, and producers whose process may end at any step: simulated, or by SIGKILL."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def producer_at(bootstrap: str, name: str = "payer", **options: Any) -> Transact
 
 
 async def crash(producer: TransactionalProducer) -> None:
-    """What the end of a process does: connections are closed, and nothing is aborted."""
+    """Close the producer's connections without an abort, as the end of its process does."""
     await producer.stop(leave_open=True)
 
 
@@ -49,12 +49,12 @@ STEPS = ("begin", "send", "prepare", "write", "decide", "complete")
 
 
 def has_record(number: int) -> bool:
-    """A transaction without records is prepared too, but no request ends it."""
+    """Whether a payment writes a record. A transaction without records is also prepared, but no request ends it."""
     return number % 4 > 0
 
 
 class Payer:
-    """Processes that pay, one after the other, each killed in the middle of a payment.
+    """Runs processes that make payments, one after the other; each is killed in the middle of a payment.
 
     They are forked from a process that has imported what they need, so that a thousand of them take seconds.
     """
@@ -77,7 +77,7 @@ class Payer:
         self._process.communicate(timeout=60)
 
     def pay_and_be_killed(self, first: int, payments: int, step: str) -> None:
-        """Complete what was prepared before, make payments from number `first` on, and end after a step of another one."""
+        """Complete the prepared transaction, make payments from number `first` on, and be killed after a step of the next one."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{first} {payments} {step}\n")
         self._process.stdin.flush()
@@ -111,7 +111,7 @@ async def _run(bootstrap: str, database: Database, first: int, payments: int, st
 
 
 async def _payment(producer: TransactionalProducer, database: Database, number: int, last: str | None) -> None:
-    """One payment, in the database and in the topic. The process ends after the step `last`."""
+    """Make one payment in the database and in the topic; kill this process after the step `last`."""
 
     def after(step: str) -> None:
         if step == last:

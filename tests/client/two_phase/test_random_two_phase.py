@@ -1,4 +1,4 @@
-"""Random transactions with a database, crashes and faults: what is readable at the end is what the database has decided."""
+"""After random transactions with a database, crashes and faults, the committed records match the database's decisions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ RETRIED: dict[str, tuple[str, ...]] = {
     "TxnOffsetCommit": ("COORDINATOR_LOAD_IN_PROGRESS",),
     "EndTxn": ("NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"),
 }
-"""Errors that a client has to repeat a request for, as brokers give them."""
+"""Request -> retriable errors that brokers return for it."""
 
 
 class Crash(Exception):
-    """The process ends here."""
+    """A simulated end of the process."""
 
 
 class World:
-    """An application with a database, and what goes wrong around it, by one seed."""
+    """An application with a database, under crashes and faults that one seed determines."""
 
     def __init__(self, broker: Broker, seed: int) -> None:
         self.chance = random.Random(seed)
         self.broker = broker
         self.name = f"two-phase-{seed}"
         self.decided: list[tuple[int, bytes]] = []
-        """What the database has: (partition, value)."""
+        """(partition, value) of the records that the database has committed."""
         self.state = NOTHING
-        """The state that the database has stored with it."""
+        """The prepared state that the database has stored last."""
         self.done = 0
         self.crashes = 0
 
@@ -121,7 +121,7 @@ class World:
         self._maybe_crash()
 
     async def _join(self, producer: TransactionalProducer) -> list[tuple[int, bytes]]:
-        """What a second producer has written to a partition of its own, in the same transaction."""
+        """Let a second producer write to another partition in the same transaction; return its records."""
         await repeated(producer.flush)
         value = b"%d:joined" % self.done
         async with self._producer() as other:

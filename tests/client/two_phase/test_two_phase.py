@@ -1,4 +1,4 @@
-"""Two-phase commit (KIP-939) with a database: a process that ends anywhere leaves both sides committed, or neither."""
+"""Two-phase commit (KIP-939) with a database: if the process ends at any step, both sides are committed, or neither."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
 async def test_a_send_that_fails_while_end_txn_is_in_flight_does_not_change_the_outcome(
     level: int, is_prepared: bool
 ) -> None:
-    """A `send` waits for a topic that nobody creates, and its time is over while EndTxn is under way."""
+    """A `send` waits for a topic that is never created, and times out while EndTxn is in flight."""
     with broker_at(level, **{"auto.create.topics.enable": False}) as broker:
         async with producer_of(broker, max_block_ms=500) as producer:
             await producer.init_transactions()
@@ -195,7 +195,7 @@ async def test_a_send_that_fails_while_end_txn_is_in_flight_does_not_change_the_
             await producer.send_and_wait("others", b"written")
             fault = await asyncio.to_thread(broker.faults.add, "EndTxn", hold=True, times=1)
             waiting = asyncio.create_task(producer.send("nope", b"never", partition=0))
-            await asyncio.sleep(0)  # It begins before the end does.
+            await asyncio.sleep(0)  # The `send` begins before the transaction's end.
             state = await producer.prepare_transaction() if is_prepared else None
 
             async def end() -> None:
