@@ -1,4 +1,4 @@
-"""The image under test, where there is an engine: STUNTBROKER_IMAGE names it, as `make containers` does."""
+"""The image under test, which STUNTBROKER_IMAGE names (`make containers` sets it); the tests need a container engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.kit.processes.engine import docker
 
 collect_ignore = ["ci_services"]
-"""A repository's test, which a CI system runs."""
+"""This folder has the test of an example repository, which a CI system runs."""
 
 
 @pytest.fixture(scope="session")

@@ -23,12 +23,12 @@ ROOT = Path(__file__).parents[2]
 
 
 class Style(NamedTuple):
-    """A compose file, with HOST_PORT for the port on the host, and where clients within the network find the broker."""
+    """A compose file with HOST_PORT as the port on the host, and the broker's address for clients within the network."""
 
     text: str
     inside: str
     has_tls: bool = False
-    """Clients need TLS, with a certificate."""
+    """Whether clients need TLS, with a client certificate."""
 
 
 APACHE = """
@@ -187,7 +187,7 @@ STYLES = {
 
 
 def compose_command() -> list[str]:
-    """`docker compose`, or what it was before; skips where there is neither."""
+    """Return the command `docker compose`, or the older `docker-compose`; skip if neither is installed."""
     if subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode == 0:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):

@@ -108,7 +108,7 @@ def test_a_client_gets_a_random_mapped_port_once_it_is_advertised(started: Start
 
     producer = Producer({"bootstrap.servers": address, "transactional.id": "t", "log_level": 0})
     producer.init_transactions(DEADLINE_S)
-    docker("exec", container, "stuntbroker", "topic", "list")  # Within the container it is where it was.
+    docker("exec", container, "stuntbroker", "topic", "list")  # Within the container, the address is unchanged.
 
 
 def test_an_early_client_waits_until_the_mapped_port_is_advertised(started: Start) -> None:
@@ -152,7 +152,7 @@ def test_docker_stop_ends_the_broker_with_exit_code_0(started: Start) -> None:
     docker("stop", "--time", "30", container)
 
     (state,) = json.loads(docker("inspect", container))
-    assert state["State"]["ExitCode"] == 0  # 137 when it is killed after the 30 s.
+    assert state["State"]["ExitCode"] == 0  # The status would be 137 if it was killed after 30 s.
 
 
 def test_a_starting_container_stops_on_sigterm(image: str) -> None:
@@ -160,7 +160,7 @@ def test_a_starting_container_stops_on_sigterm(image: str) -> None:
         container = docker("run", "--detach", image)
         try:
             docker("kill", "--signal", "TERM", container)
-            assert docker("wait", container).strip() in ("0", "143")  # 143: before the broker knew of signals.
+            assert docker("wait", container).strip() in ("0", "143")  # 143: before it has signal handlers.
         finally:
             docker("rm", "--force", container)
 

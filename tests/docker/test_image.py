@@ -114,7 +114,7 @@ def test_every_command_of_kafka_has_its_names_in_the_image(layout: Path) -> None
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_the_start_scripts_of_cp_kafka_work_after_custom_edits(layout: Path, tmp_path: Path) -> None:
-    """They delete lines of one script, add one to it, and empty another."""
+    """Images derived from cp-kafka delete lines of a start script, add a line, and empty another script."""
     folder = tmp_path / "docker"
     shutil.copytree(layout / "etc" / "confluent" / "docker", folder)
     (folder / "launch").write_text("#!/bin/sh\necho launched\n")
@@ -133,7 +133,7 @@ def test_the_start_scripts_of_cp_kafka_work_after_custom_edits(layout: Path, tmp
 
 
 def test_pinned_requirements_match_the_dependencies_of_the_package_and_its_build() -> None:
-    """Each has hashes, and each is in the range that pyproject.toml has."""
+    """Each pinned requirement has hashes, and its version is in the range of pyproject.toml."""
     needed = {
         "requirements.txt": [
             *PROJECT["project"]["dependencies"],
@@ -154,7 +154,7 @@ def check_pinned(text: str, lines: list[str]) -> None:
     for line in lines:
         wanted = Requirement(line)
         assert pinned[wanted.name.lower()] in wanted.specifier, line
-    assert "://" not in text  # No registry's name.
+    assert "://" not in text  # No address of a package index.
 
 
 def test_the_image_runs_as_its_own_user_and_contains_no_build_tools() -> None:
@@ -164,4 +164,4 @@ def test_the_image_runs_as_its_own_user_and_contains_no_build_tools() -> None:
     assert "VOLUME" not in final  # An anonymous volume would outlive each container.
     assert "apt-get" not in final
     assert "pip uninstall" in final
-    assert instruction("ENTRYPOINT") == ["tini", "-s", "--"]  # Start scripts of others are run as commands.
+    assert instruction("ENTRYPOINT") == ["tini", "-s", "--"]  # The start scripts of other images are run as commands.

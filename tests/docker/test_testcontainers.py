@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 LANGUAGES = {"python": "python3", "java-1": "mvn", "java-2": "mvn", "go": "go", "node": "npm"}
-"""Language of a matrix -> the tool that it cannot do without."""
+"""Language of a matrix -> the tool that it needs."""
 MODULES = {
     "python": ["KafkaContainer", "KafkaContainer.with_kraft", "RedpandaContainer", "generic"],
     "java-1": [
@@ -26,7 +26,7 @@ MODULES = {
     "go": ["modules/kafka", "modules/redpanda", "generic"],
     "node": ["KafkaContainer(zookeeper)", "KafkaContainer(8.x, KRaft)", "RedpandaContainer", "generic"],
 }
-"""Some of those that must be among the passed."""
+"""Modules that must be among those that pass; the list is not complete."""
 
 
 @pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""The blocks of docs/how-to run, or are held against the programs that the container tests run."""
+"""The code blocks of docs/how-to run, or equal the programs that the container tests run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def run(command: list[str], folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a command. One that does not end fails the test with the stacks of its threads, if it is Python."""
+    """Run a command. If it does not end, the test fails with the stacks of its threads (Python programs only)."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command,
@@ -67,17 +67,17 @@ BLOCKS = {
     "acls.md": {"python": 1, "sh": 1},
     "client.md": {"python": 8},
     "commands.md": {"": 1},
-    # Their variables are read here; tests/docker runs them.
+    # These tests check the variables; tests/docker runs the blocks.
     "containers.md": {"yaml": 3},
     "fail-on-purpose.md": {"python": 13, "sh": 2},
-    # Compared with the programs of tests/frameworks; tests/spark runs Spark's.
+    # These tests compare the blocks with the programs of tests/frameworks; tests/spark runs the block about Spark.
     "jvm.md": {"sh": 1, "java": 3, "properties": 2, "python": 1},
     "outbox.md": {"sql": 1, "python": 1},
     "pytest.md": {"python": 4},
     "security.md": {"python": 2, "yaml": 1, "properties": 1, "sh": 1},
     "why-was-i-fenced.md": {"python": 1},
 }
-"""Page -> language -> blocks. Each is run by a test of this file, but for those with a reason."""
+"""Page -> language -> number of blocks. A test of this file runs each block, except where a comment gives the reason."""
 
 
 def test_every_block_of_every_page_is_tried() -> None:
@@ -114,7 +114,7 @@ def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
 
 def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_killed(tmp_path: Path) -> None:
     (page,), (tables,) = blocks("outbox.md", "python"), blocks("outbox.md", "sql")
-    code = page.partition("\n\nif __name__ ==")[0]  # The relay, with other lines behind it.
+    code = page.partition("\n\nif __name__ ==")[0]  # Replace the main program of the page.
     main = (
         "import sys\nwith psycopg.connect(sys.argv[2]) as database:\n    relay(sys.argv[1], database, lambda: True)\n"
     )

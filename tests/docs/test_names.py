@@ -1,4 +1,4 @@
-"""The files and folders that the documents for developers name are there."""
+"""The files and folders named by the documents for developers exist."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (".", "broker", "control", "docs", "tests/broker")
-"""Folders that a name may be meant from."""
+"""Folders that names in the documents may be relative to."""
 DOCUMENTS = ("CONTRIBUTING.md", "docs/architecture.md")
 
 
 def names_in(document: str) -> list[str]:
-    """Everything between back-ticks or behind a link that looks like a path."""
+    """Return all texts in back-ticks and all link targets that look like paths."""
     text = (ROOT / document).read_text()
     quoted = re.findall(r"`([\w./-]+(?:\.py|\.md|/))`", text)
     return sorted({*quoted, *re.findall(r"\]\(([\w./-]+)\)", text)} - {"broker/handlers/kNN_name.py"})

@@ -1,4 +1,4 @@
-"""Every block of code in README.md runs as it is printed, but for the address: the broker of a test has a port of its own."""
+"""Every code block of README.md runs as printed, except that the broker's address is replaced by that of the test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def block(language: str, *, first_line: str) -> str:
-    """The one block of a language that has this line first."""
+    """Return the only block of a language that starts with this line."""
     (actual,) = [text for each, text in BLOCKS if each == language and text.startswith(first_line)]
     return str(actual)
 
@@ -46,7 +46,7 @@ def address() -> Iterator[str]:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> str:
-    """Standard output of a command that must succeed."""
+    """Run a command, which must succeed; return its standard output."""
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"} | variables
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=STEP_S_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -118,7 +118,7 @@ def test_the_dependency_of_java_is_the_client_that_is_tried() -> None:
 
 def test_go(address: str, tmp_path: Path) -> None:
     go = go_tool()
-    go_program()  # Compiles the same packages, and waits for another process that does so already.
+    go_program()  # Compile the same packages first, or wait for a process that is compiling them.
     save(block("go", first_line="package main"), tmp_path / "main.go", address)
 
     for line in block("", first_line="go mod init").splitlines():
@@ -140,7 +140,7 @@ def test_the_first_test(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_first_test_in_a_new_environment(tmp_path: Path) -> None:
-    """As a user does it: pip builds the wheel, and gets what it needs from the package index."""
+    """Follows the README like a user: pip builds the wheel and downloads the dependencies from the package index."""
     (tmp_path / "test_payments.py").write_text(block("python", first_line="import stuntbroker"), encoding="utf-8")
     commands = block("", first_line="python3 -m venv .venv").replace("python3 ", f"{shlex.quote(sys.executable)} ")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}

@@ -1,4 +1,4 @@
-"""Other people's clients against a broker: ours, or Apache Kafka to prove the tests themselves.
+"""Clients of other projects against our broker, or against Apache Kafka, which checks the tests themselves.
 
     pytest tests/peers                               our broker, in processes of its own
     pytest tests/peers --peer-broker=kafka           Apache Kafka, in processes of its own
@@ -55,7 +55,7 @@ def each_bootstrap(request: pytest.FixtureRequest, clusters: Clusters) -> str:
 
 @pytest.fixture(params=["late-tv2", "late-tv1"])
 def each_late_bootstrap(request: pytest.FixtureRequest, clusters: Clusters) -> str:
-    """The same, where the ids of `late_epochs` are nearly out of epochs."""
+    """The same clusters, with the transactional ids of `late_epochs` near their last epoch."""
     return clusters.bootstrap(request.param)
 
 

@@ -1,4 +1,4 @@
-"""aiokafka: produces, consumes and keeps its transactions as with Kafka."""
+"""aiokafka produces, consumes and runs transactions on our broker as on Apache Kafka."""
 
 import asyncio
 import contextlib
@@ -18,22 +18,22 @@ DEADLINE_S = 30
 TXN_TIMEOUT_MS = 2_000
 PARTITIONS = 3
 
-# What the next call raises: the error, or an assertion when the error has already killed the sender's task.
+# Errors of the next call: the fence itself, or AssertionError if the fence has already ended the sender task.
 IS_DEAD = (ProducerFenced, AssertionError)
 
 
 @pytest.fixture(autouse=True)
 def garbage() -> Iterator[None]:
-    """Collect what a fenced producer leaves behind: futures that complain of errors nobody took, when they go.
+    """Collect the futures of fenced producers, which log an unretrieved exception when they are collected.
 
-    Should they go while Python 3.11 is compiling, which they cannot choose, it fails with a SystemError.
+    If Python 3.11 collects them while it compiles code, the compilation fails with a SystemError.
     """
     yield
     gc.collect()
 
 
 async def read(bootstrap: str, topic: str, isolation: str, until: str) -> list[str]:
-    """What a reader of partition 0 sees from its beginning up to `until`."""
+    """Return the values of partition 0 from its beginning up to `until`."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation, auto_offset_reset="earliest")
     consumer.assign([TopicPartition(topic, 0)])
     values: list[str] = []
@@ -142,7 +142,7 @@ async def commit(producer: AIOKafkaProducer, topic: str, value: str, partitions:
 
 @contextlib.asynccontextmanager
 async def watch(bootstrap: str, topic: str) -> AsyncIterator[Callable[[str], Awaitable[dict[int, list[str]]]]]:
-    """A reader of committed records who is there all the time. Waits until all partitions show a value."""
+    """Run a read_committed consumer; yield a function that waits until all partitions have shown a value."""
     values: dict[int, list[str]] = defaultdict(list)
     changes = asyncio.Condition()
     consumer = AIOKafkaConsumer(
@@ -218,7 +218,7 @@ async def test_aiokafka_takeover_of_an_open_transaction_shows_none_of_its_record
 async def test_aiokafka_producer_is_fenced_in_every_call_after_a_time_out_and_a_new_producer_continues(
     each_bootstrap: str, own: str
 ) -> None:
-    """No error tells of a time-out: the coordinator raises the epoch, and aiokafka takes that as fencing."""
+    """The protocol has no error for a time-out: the coordinator raises the epoch, which aiokafka takes for fencing."""
     topic = await create_topic(each_bootstrap, f"{own}-topic", partitions=2)
     steps: dict[str, Callable[[AIOKafkaProducer], Awaitable[None]]] = {
         "record": lambda slow: send(slow, topic, ["too late"]),
@@ -236,7 +236,7 @@ async def test_aiokafka_producer_is_fenced_in_every_call_after_a_time_out_and_a_
             await producer.begin_transaction()
             await send(producer, topic, ["late"])
         await write(each_bootstrap, topic, ["after"])
-        # A reader that gets past the open transactions has seen their abort.
+        # A reader can only get past the transactions after their abort.
         assert await read(each_bootstrap, topic, "read_committed", until="after") == ["after"]
 
         for step, run in steps.items():

@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka: produces, consumes and keeps its transactions as with Kafka."""
+"""confluent-kafka (librdkafka) produces, consumes and runs transactions on our broker as on Apache Kafka."""
 
 import contextlib
 import threading
@@ -50,7 +50,7 @@ def transactional_producer(bootstrap: str, transactional_id: str, timeout_ms: in
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
-            # Else flush() raises a fatal error before the record's own report is in.
+            # Without a callback, flush() raises a fatal error before the record's delivery report.
             "error_cb": lambda _: None,
         }
     )
@@ -59,7 +59,7 @@ def transactional_producer(bootstrap: str, transactional_id: str, timeout_ms: in
 
 
 def poll_until(consumer: Consumer, last: str) -> list[str]:
-    """Every value up to and with `last`."""
+    """Return all values up to and including `last`."""
     values: list[str] = []
     deadline = time.monotonic() + DEADLINE_S
     while last not in values:
@@ -74,7 +74,7 @@ def poll_until(consumer: Consumer, last: str) -> list[str]:
 
 
 def read(bootstrap: str, topic: str, isolation: str, until: str) -> list[str]:
-    """What a reader of partition 0 sees from its beginning up to `until`."""
+    """Return the values of partition 0 from its beginning up to `until`."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-reader", "isolation.level": isolation})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -90,7 +90,7 @@ def group_consumer(bootstrap: str, group: str, topic: str) -> Consumer:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            # How soon a member hears of a rebalance; three seconds unless told.
+            # A member learns of a rebalance at its next heartbeat; the default is 3 s.
             "heartbeat.interval.ms": 200,
             "isolation.level": "read_committed",
         }
@@ -195,7 +195,7 @@ def test_confluent_transforms_exactly_once_with_the_offsets_in_the_transaction(b
 
 
 def refused(step: Callable[[], object]) -> KafkaError:
-    """What librdkafka says of a step that must fail."""
+    """Run a step that must fail; return librdkafka's error."""
     with pytest.raises(KafkaException) as caught:
         step()
     error: KafkaError = caught.value.args[0]
@@ -216,7 +216,7 @@ def commit(producer: Producer, topic: str, value: str, partitions: int = 1) -> N
 
 @contextlib.contextmanager
 def watch(bootstrap: str, topic: str) -> Iterator[Watch]:
-    """A reader of committed records who is there all the time, from the beginning of the topic on."""
+    """Run a read_committed consumer from the beginning of the topic, for the duration of the block."""
     seen = Watch()
 
     def run() -> None:
@@ -283,7 +283,7 @@ def test_confluent_takeover_of_an_open_transaction_shows_none_of_its_records(eac
 def test_confluent_producer_is_fenced_in_every_call_after_a_time_out_and_a_new_producer_continues(
     each_bootstrap: str, own: str
 ) -> None:
-    """No error tells of a time-out: the coordinator raises the epoch, librdkafka takes that as fencing."""
+    """The protocol has no error for a time-out: the coordinator raises the epoch, which librdkafka takes for fencing."""
     topic = create_topic(each_bootstrap, f"{own}-topic", partitions=2)
     steps: dict[str, Callable[[Producer], object]] = {
         "record": lambda slow: send(slow, topic, ["too late"]),
@@ -296,7 +296,7 @@ def test_confluent_producer_is_fenced_in_every_call_after_a_time_out_and_a_new_p
         producer.begin_transaction()
         send(producer, topic, ["late"])
     write(each_bootstrap, topic, ["after"])
-    # A reader that gets past the open transactions has seen their abort.
+    # A reader can only get past the transactions after their abort.
     assert read(each_bootstrap, topic, "read_committed", until="after") == ["after"]
 
     errors = {step: refused(partial(run, slow[step])) for step, run in steps.items()}
@@ -334,7 +334,7 @@ def test_confluent_takeovers_past_the_last_epoch_show_no_record_of_a_zombie(
     """A takeover of an open transaction costs two epochs: one to fence, one to begin.
 
     Fencing at 32766 already hands out the new producer id under transaction.version 2, with epoch 0. Zombies of the
-    old producer id are told that their id is not theirs any more, which librdkafka does not take as fencing.
+    old producer id get INVALID_PRODUCER_ID_MAPPING, which librdkafka does not take for fencing.
     """
     bootstrap = clusters.bootstrap(cluster)
     topic = create_topic(bootstrap, f"{own}-topic")

@@ -76,7 +76,7 @@ def test_franz_go_member_that_was_rebalanced_out_commits_nothing(franz_go: Outco
 
 
 def test_franz_go_continues_after_the_abort_of_a_transaction_that_has_timed_out(franz_go: Outcomes) -> None:
-    """KIP-890: the abort of a transaction that timed out hands out the epoch to go on with."""
+    """KIP-890: the response to the abort of a timed-out transaction has the epoch for the next one."""
     franz_go.check("tv2", "timed_out")
 
 

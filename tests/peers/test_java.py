@@ -58,7 +58,7 @@ def test_java_offsets_of_a_member_that_was_rebalanced_out_are_refused(java: Outc
 
 
 def test_java_send_is_refused_when_the_transaction_has_timed_out_and_abort_recovers(java: Outcomes) -> None:
-    """KIP-890: the abort of a transaction that timed out hands out the epoch to go on with."""
+    """KIP-890: the response to the abort of a timed-out transaction has the epoch for the next one."""
     java.check("tv2", "timed_out_send")
 
 

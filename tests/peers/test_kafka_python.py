@@ -1,4 +1,4 @@
-"""kafka-python: produces, consumes and keeps its transactions as with Kafka."""
+"""kafka-python produces, consumes and runs transactions on our broker as on Apache Kafka."""
 
 import contextlib
 import time
@@ -45,7 +45,7 @@ def transactional_producer(
 
 
 def read(bootstrap: str, topic: str, isolation: str, until: str) -> list[str]:
-    """What a reader of partition 0 sees from its beginning up to `until`."""
+    """Return the values of partition 0 from its beginning up to `until`."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
@@ -180,7 +180,7 @@ def test_kafka_python_zombie_is_fenced_and_its_records_stay_invisible(each_boots
 
 
 def test_kafka_python_producer_is_fenced_when_its_transaction_has_timed_out(each_bootstrap: str, own: str) -> None:
-    """No error tells of a time-out: the coordinator raises the epoch, the client takes that as fencing."""
+    """The protocol has no error for a time-out: the coordinator raises the epoch, which the client takes for fencing."""
     topic = create_topic(each_bootstrap, f"{own}-topic")
     with transactional_producer(each_bootstrap, f"{own}-id", TXN_TIMEOUT_MS) as slow:
         slow.begin_transaction()

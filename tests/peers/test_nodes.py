@@ -1,4 +1,4 @@
-"""Kafka's own client in Java and franz-go, of a cluster of which a node is down and whose leaders move: nothing is torn.
+"""Kafka's Java client and franz-go keep transactions atomic on a cluster with a stopped node and moving leaders.
 
 confluent-kafka, aiokafka and our own client are in tests/control/clients/test_nodes_with_clients.py.
 """
@@ -29,10 +29,10 @@ Run = tuple[Outcomes, Broker]
 
 
 def wander(nodes: Nodes, client: ControlClient, has_ended: threading.Event) -> None:
-    """Have partitions and the coordinators of transactions move to the other node that runs, until the program has ended.
+    """Move partitions and transaction coordinators between the two running nodes until the program has ended.
 
-    Not those of groups: a member that loses its coordinator in the middle of a rebalance may have to wait for its own session
-    to end, here as in Kafka.
+    Group coordinators stay: a member that loses its coordinator in a rebalance may have to wait for its session time-out,
+    as in Kafka.
     """
     for _ in range(ROUNDS_MAX):
         for topic in client.get("/v1/topics")["topics"]:
@@ -50,7 +50,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     with stuntbroker.broker(few, nodes=3) as broker:
         broker.nodes.stop(STOPPED)
         has_ended = threading.Event()
-        client = ControlClient(broker.control_url)  # Of the thread's own.
+        client = ControlClient(broker.control_url)  # The thread needs a client of its own.
         wanderer = threading.Thread(target=wander, args=(Nodes(client), client, has_ended))
         wanderer.start()
         try:

@@ -1,7 +1,7 @@
-"""The plans that come with the broker, played to clients of Java, Go, Node and Python: each gets the same answers.
+"""Clients of Java, Go, Node and Python get the same responses under each plan of faults that comes with the broker.
 
-Every client does the same under a plan, with a broker of its own, all at the same time. The clients of this project are under
-plans in tests/client.
+All clients make the same calls under a plan, each on its own broker, at the same time. Tests in tests/client run this
+project's own clients under plans.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ CLIENTS: dict[str, Callable[[], Client]] = {
     "aiokafka": AioKafka,
 }
 SPEAKS_VERSION_2 = {"java", "franz-go"}
-"""Clients with KIP-890."""
+"""Clients that implement KIP-890."""
 NEVER_ASKS_AGAIN = "kafkajs"
-"""Sends EndTxn once: an application that is refused begins with another producer. It asks for its first producer id twice."""
+"""Never retries EndTxn, so the application needs a new producer after an error. It sends its first InitProducerId twice."""
 GIVES_UP_WITHOUT_A_BROKER = "franz-go"
 TRACED = {"InitProducerId", "EndTxn"}
-"""What every producer sends alike. AddPartitionsToTxn is not sent with KIP-890."""
+"""APIs that all producers use alike; producers with KIP-890 do not send AddPartitionsToTxn."""
 Answer = tuple[str, str, str, tuple[str, ...]]
-"""Client id, API, what became of the request, and the errors in its answer."""
+"""Client id, API, state of the request, and the errors in its response."""
 
 
 class Play(NamedTuple):
-    """What a client met under a plan."""
+    """The results of a client under a plan."""
 
     refused: list[str]
-    """The calls that the client did not get over."""
+    """Calls that failed for the application."""
     committed: list[str]
     """Values that a read_committed reader gets."""
     trace: list[Answer]
     unmet: list[str]
-    """Ids of the plan's faults and stops that nothing met."""
+    """Ids of the plan's faults and stops that did not fire."""
     findings: list[dict[str, str]]
 
 
 class Player:
-    """A client that plays its part, each producer after the other."""
+    """Makes a client's calls under a plan, with one producer after the other."""
 
     def __init__(self, client: Client, broker: Broker) -> None:
         self.client, self.broker = client, broker
         self.refused: list[str] = []
 
     def tries(self, producer: str, verb: str, *arguments: object) -> bool:
-        """Whether it works."""
+        """Make a call; return whether it succeeds."""
         try:
             self.client.call(producer, verb, *arguments)
         except CallError:
@@ -71,7 +71,7 @@ class Player:
         return True
 
     def pays(self, producer: str, end: str) -> bool:
-        """A transaction over both partitions, and whether its end worked."""
+        """Run a transaction in both partitions; return whether all its calls succeed."""
         steps: list[tuple[object, ...]] = [("begin",)]
         steps += [("send", "paid", partition, f"{producer} {partition}") for partition in (0, 1)]
         return all(self.tries(producer, *step) for step in [*steps, (end,)])
@@ -82,7 +82,7 @@ def open_and_pay(player: Player, producer: str = "first") -> bool:
 
 
 def commit_and_abort(player: Player) -> None:
-    """Two transactions of one producer; who cannot end its first one begins with another producer."""
+    """Commit and abort a transaction with one producer; if the first transaction fails, commit with a second producer."""
     if open_and_pay(player):
         player.pays("first", "abort")
     else:
@@ -90,13 +90,13 @@ def commit_and_abort(player: Player) -> None:
 
 
 def until_new_id(player: Player) -> None:
-    """As many instances as use up the epochs that the plan leaves them."""
+    """Start enough producer instances to use up the epochs that the plan leaves."""
     for number in range(6):
         open_and_pay(player, f"instance-{number}")
 
 
 def many_times(player: Player) -> None:
-    """So many transactions that a fault of one request in twenty is met; who gives up begins with another producer."""
+    """Run enough transactions to meet a fault in one of twenty requests; after a failure, continue with a new producer."""
     producer = ""
     is_open = False
     for number in range(30):
@@ -105,7 +105,7 @@ def many_times(player: Player) -> None:
 
 
 def through_a_death(player: Player) -> None:
-    """The broker's process ends in the middle, and is started again."""
+    """Commit transactions until the broker's process ends, and start it again."""
 
     has_died = threading.Event()
 
@@ -124,7 +124,7 @@ def through_a_death(player: Player) -> None:
 
 
 def before_a_hanging_one(player: Player) -> None:
-    """What is committed cannot be read until an administrator has aborted what hangs in front of it."""
+    """Committed records cannot be read until an administrator aborts the hanging transaction before them."""
     commit_and_abort(player)
     assert player.broker.values("paid") == [b"first 1"]
     Admin(player.broker.cluster).abort_at("paid", 0, 0)
@@ -134,7 +134,7 @@ FIRST, SECOND = (["first 0", "first 1"], ["second 0", "second 1"])
 
 
 def follow_through_a_rebalance(player: Player) -> None:
-    """A member of a group waits for records, and a producer writes them once it has joined for the second time."""
+    """A group member waits for records, which a producer writes after the member has joined a second time."""
     following = player.client.start("member", "follow", player.broker.bootstrap, "paid", 2)
     player.broker.wait_until(lambda: player.broker.faults.all()[0]["fired"] == 1)
     player.broker.control.post("/v1/wait", {"until": {"group": "member", "generation": 2, "state": "Stable"}})
@@ -150,23 +150,23 @@ ROLES: Mapping[str, Callable[[Player], None]] = {
     "hanging-transaction": before_a_hanging_one,
     "rebalance-during-transaction": follow_through_a_rebalance,
 }
-"""What the clients do under a plan, when it is not `commit_and_abort`."""
+"""Plan -> what the clients do under it; the default is `commit_and_abort`."""
 BY_CHANCE_OR_DEATH = {"bad-network", "broker-dies-while-it-commits", "disk-full"}
-"""Plans under which the answers depend on how many requests a client needs, or on when it finds the broker again."""
+"""Plans whose responses depend on how many requests a client sends, or on when it reconnects."""
 ENDLESS = {"bad-network", "disk-full"}
-"""Plans under which how much is committed depends on the client."""
+"""Plans under which the number of committed records depends on the client."""
 OUTCOMES: Mapping[str, tuple[list[str], list[str]]] = {
     "broker-dies-while-it-commits": ([], FIRST + SECOND),
     "epoch-roll-over": ([], [f"instance-{number} {partition}" for number in range(6) for partition in (0, 1)]),
     "transaction-times-out": (["first commit"], SECOND),
     "zombie-after-a-pause": (["first commit"], SECOND),
 }
-"""Calls that are refused, and what is committed, when it is not all and `FIRST`."""
+"""Plan -> failed calls and committed values; by default, no call fails and `FIRST` is committed."""
 
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[dict[str, Client]]:
-    """Those for which there is a JDK, a Go or a Node.js.
+    """Yield the clients whose JDK, Go or Node.js is installed.
 
     test_a_client_program_runs_or_is_skipped_with_the_reason reports the others.
     """
@@ -181,7 +181,7 @@ def clients() -> Iterator[dict[str, Client]]:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_program_runs_or_is_skipped_with_the_reason(name: str, clients: dict[str, Client]) -> None:
     if name not in clients:
-        CLIENTS[name]().close()  # Skips with the reason.
+        CLIENTS[name]().close()  # This skips the test, with the reason.
     assert name in clients
 
 
@@ -210,13 +210,13 @@ def plan(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def plays(plan: str, clients: dict[str, Client]) -> dict[str, Play]:
-    """What each client met under the plan."""
+    """Return the results of each client under the plan."""
     with ThreadPoolExecutor(len(clients)) as pool:
         return dict(zip(clients, pool.map(lambda client: play(plan, client), clients.values()), strict=True))
 
 
 def comparable(name: str, trace: list[Answer]) -> list[Answer]:
-    """Without the second producer id that KafkaJS asks for, and up to where it gives up."""
+    """Return the trace, for KafkaJS without its second InitProducerId and only up to its first failed EndTxn."""
     if name != NEVER_ASKS_AGAIN:
         return trace
     compared: list[Answer] = []
@@ -241,7 +241,7 @@ def test_every_client_is_answered_the_same(plan: str, plays: dict[str, Play]) ->
         for name in family:
             assert traces[name] == longest[: len(traces[name])], name
             assert name == NEVER_ASKS_AGAIN or len(traces[name]) == len(longest), name
-    assert longest_traces[0] == longest_traces[-1]  # Of transaction versions 2 and 1, whose errors differ.
+    assert longest_traces[0] == longest_traces[-1]  # Transaction versions 2 and 1 differ only in their error codes.
 
 
 @pytest.mark.parametrize("plan", sorted(PLANS.keys() - ENDLESS), indirect=True, scope="module")

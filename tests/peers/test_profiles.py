@@ -1,4 +1,4 @@
-"""Real clients under the profiles, on a broker of their own: Apache Kafka has none of it."""
+"""Real clients under our broker's profiles, which Apache Kafka does not have."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from tests.peers.aiokafka_steps import create_topic, transactional_producer, wri
 
 DEADLINE_S = 30
 LOOK_S = 0.5
-"""How long a client is watched that must not go on yet; one that is slower still passes."""
+"""How long a test checks that a client still waits; a slow client passes this check too."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def begun(producer: AIOKafkaProducer, group: str, place: TopicPartition, o
 async def test_aiokafka_waits_for_a_pending_offset_and_continues_at_the_resulting_offset(
     drafted: str, own: str, commits: bool, goes_on_at: str
 ) -> None:
-    """It asks by OffsetFetch 3, which knows no RequireStable: under Kafka it would read from 3 on at once."""
+    """aiokafka uses OffsetFetch 3, which has no RequireStable; with Kafka, it would read from offset 3 immediately."""
     topic, group = await create_topic(drafted, f"{own}-topic"), f"{own}-group"
     place = TopicPartition(topic, 0)
     await write(drafted, topic, [str(n) for n in range(10)])

@@ -1,4 +1,4 @@
-"""What a reader has seen who runs in another thread, for as long as a test lasts."""
+"""Collects the values that a consumer in another thread reads during a test."""
 
 import threading
 from collections import defaultdict
@@ -7,7 +7,7 @@ DEADLINE_S = 30
 
 
 class Watch:
-    """Values by partition, in the order of their arrival. The reader takes until `ended` is set."""
+    """Values by partition, in the order of their arrival. The consumer reads until `ended` is set."""
 
     def __init__(self) -> None:
         self.values: dict[int, list[str]] = defaultdict(list)
@@ -20,7 +20,7 @@ class Watch:
             self._taken.notify_all()
 
     def wait_for(self, value: str, partitions: int) -> None:
-        """Until each of so many partitions has shown `value`."""
+        """Wait until `value` has arrived from this number of partitions."""
         with self._taken:
             arrived = self._taken.wait_for(
                 lambda: sum(value in seen for seen in self.values.values()) == partitions, DEADLINE_S

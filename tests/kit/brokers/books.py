@@ -1,11 +1,11 @@
-"""The offline audit as a judge of what tests leave behind: whatever clients do, a broker's folder is in order."""
+"""The offline audit must find no fault in a broker's data folder, whatever clients did in the tests."""
 
 from pathlib import Path
 from typing import Any
 
 
 def wrong_in(data_dir: Path) -> list[dict[str, Any]]:
-    """What the audit finds in the folder of a broker that was stopped, without what is normal."""
+    """Return the audit's findings in the folder of a stopped broker, without those of severity `information`."""
     from stuntbroker.pipeline.audit.folder import read_folder
     from stuntbroker.pipeline.audit.run import audit
 

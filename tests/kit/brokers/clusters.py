@@ -17,12 +17,12 @@ OURS = "stuntbroker"
 KAFKA = "kafka"
 NAMES = ("tv2", "tv1", "late-tv2", "late-tv1")
 
-# How often the broker looks for overdue transactions. Kafka's own pace is ten seconds.
+# Interval at which the broker aborts timed-out transactions. Kafka's default is ten seconds.
 CLEANUP_INTERVAL_MS = 100
 
 
 class Clusters:
-    """Addresses by name. `kind` is ours, Kafka, or the address of a broker that is already there."""
+    """Clusters by name. `kind` is OURS, KAFKA, or the address of a broker that already runs."""
 
     def __init__(self, kind: str, folder: Path, running: contextlib.ExitStack) -> None:
         self._kind = kind
@@ -37,12 +37,12 @@ class Clusters:
         return self._addresses[name]
 
     def all(self) -> dict[str, str]:
-        """Every cluster that there can be."""
+        """Return the addresses of all clusters that this kind can have."""
         names = NAMES if self._kind in (OURS, KAFKA) else NAMES[:1]
         return {name: self.bootstrap(name) for name in names}
 
     def folders(self) -> list[Path]:
-        """Data folders of brokers of ours."""
+        """Return the data folders, if the brokers are ours."""
         return sorted(self._folder.glob("*/data")) if self._kind == OURS else []
 
     def logs(self) -> list[Path]:
@@ -54,7 +54,7 @@ class Clusters:
             case "stuntbroker":
                 return self._start_ours(name, transaction_version)
             case "kafka" if name.startswith("late-"):
-                # Any id of it that was not seeded is as everywhere.
+                # This is the ordinary cluster, in which only seeded ids are near their last epoch.
                 return self.bootstrap(name.removeprefix("late-"))
             case "kafka":
                 return self._start_kafka(name, transaction_version)

@@ -1,4 +1,4 @@
-"""What admin clients say of a transaction, whoever made it."""
+"""What admin clients show of a transaction, whichever client wrote it."""
 
 import contextlib
 import time
@@ -17,7 +17,7 @@ DEADLINE_S = 30
 
 
 def identity_of(bootstrap: str, transactional_id: str) -> tuple[int, int]:
-    """Producer id and epoch of a transactional id, once its last transaction has ended."""
+    """Return the producer id and epoch of a transactional id, after its last transaction has ended."""
     deadline = time.monotonic() + DEADLINE_S
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         while time.monotonic() < deadline:
@@ -29,7 +29,7 @@ def identity_of(bootstrap: str, transactional_id: str) -> tuple[int, int]:
 
 
 def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel) -> list[int]:
-    """The offset behind the last record that a reader may see, by partition."""
+    """Return the end offset of each partition for this isolation level."""
     request = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     answers = admin.list_offsets(request, isolation_level=isolation)
@@ -37,13 +37,13 @@ def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel)
 
 
 def check_nothing_is_open(bootstrap: str, topic: str, partitions: int) -> None:
-    """The last stable offset of every partition is the end of its log: no transaction holds readers back."""
+    """Check that the last stable offset of each partition is its end offset, so that no open transaction holds back readers."""
     stable = ends(bootstrap, topic, partitions, IsolationLevel.READ_COMMITTED)
     assert stable == ends(bootstrap, topic, partitions, IsolationLevel.READ_UNCOMMITTED)
 
 
 def check_identities(seen: Sequence[tuple[int, int]], before: Sequence[int], after: Sequence[int]) -> None:
-    """One producer id with the epochs `before`, and then a new one with the epochs `after`."""
+    """Check for one producer id with the epochs `before`, followed by a new one with the epochs `after`."""
     old, new = seen[0][0], seen[-1][0]
     assert old != new
     assert list(seen) == [*((old, epoch) for epoch in before), *((new, epoch) for epoch in after)]

@@ -1,4 +1,4 @@
-"""Apache Kafka itself, as a process: the judge of the tests here, and of others that compare with it.
+"""Run Apache Kafka as a process, for tests that compare our broker with it.
 
 One KRaft node from the jars that `tools/jars.py` brings. Needs a JDK, 17 or later.
 """
@@ -63,7 +63,7 @@ def class_path() -> str:
 
 
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For JVMs that live for seconds."""
+"""JVM options for processes that run for seconds."""
 
 
 def kafka_java(*more: str) -> list[str]:
@@ -97,10 +97,10 @@ def apache_kafka(
     settings: Mapping[str, str] | None = None,
     **properties: str | int,
 ) -> Iterator[str]:
-    """Run Apache Kafka on free ports and give its "host:port". What it says goes to `data_dir`/kafka.log.
+    """Run Apache Kafka on free ports and give its "host:port". Its output goes to `data_dir`/kafka.log.
 
     A property is written with its dots as underscores: `group_initial_rebalance_delay_ms=0`. Started again with the
-    same `data_dir`, it goes on with what is there. `settings` are properties by their own names; `listeners` are further
+    same `data_dir`, it continues with the existing data. `settings` are properties by their own names; `listeners` are further
     ones: `{"SASL://127.0.0.1:9093": "SASL_PLAINTEXT"}`. `transaction_version` is the cluster's feature level, Kafka's own
     default when None; it counts only when `data_dir` is new.
     """
@@ -148,7 +148,7 @@ def _kafka(
 
 
 def stop(process: subprocess.Popen[bytes]) -> int:
-    """End a process in the kind way, after a while in the other. The answer is its exit status."""
+    """Terminate a process, or kill it after STOP_S_MAX; return its exit status."""
     process.terminate()
     try:
         return process.wait(STOP_S_MAX)
@@ -172,7 +172,7 @@ def _settings(port: int, controller_port: int, log_dir: Path) -> dict[str, str]:
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # Fifty partitions each are only slow to make.
+        # The default of 50 partitions each would only be slower.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
@@ -180,7 +180,7 @@ def _settings(port: int, controller_port: int, log_dir: Path) -> dict[str, str]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
-    """Until ApiVersions is answered: Kafka listens long before it works."""
+    """Wait until Kafka answers ApiVersions, as it listens long before it is ready."""
     deadline = time.monotonic() + READY_S_MAX
     while not _answers(port):
         if process.poll() is not None:

@@ -1,7 +1,7 @@
-"""Transactional ids that are nearly out of epochs: what takes a real cluster half a minute of transactions for each.
+"""Transactional ids near their last epoch, which a real cluster reaches only after half a minute of transactions for each.
 
-Our broker has a property for it. Apache Kafka has none, but takes records for its transaction log from a client that
-calls itself its admin client, and believes them at its next start.
+Our broker has a property for this. Apache Kafka has none, but accepts records for its transaction log from a client with
+the client id of its admin client, and loads them at its next start.
 """
 
 import struct
@@ -13,7 +13,7 @@ from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import TransactionLogValue
 
 FIRST_EPOCH = 32_764
-"""What the first InitProducerId of such an id gets. 32766 is the last epoch that a producer ever holds."""
+"""Epoch of the first InitProducerId response of such an id. 32766 is the last epoch that a producer can have."""
 
 IDS = (
     "late-aiokafka",
@@ -30,19 +30,19 @@ IDS = (
     "late-own",
     "late-own-timed-out",
 )
-"""Those that Kafka is seeded with. With our broker any id starts there."""
+"""Transactional ids that are seeded into Kafka. With our broker, every id starts at FIRST_EPOCH."""
 
-# From the first block of a thousand, of which nothing is left after a restart.
+# From the first block of a thousand ids, which Kafka does not use any more after a restart.
 FIRST_PRODUCER_ID = 900
 TXN_STATE = "__transaction_state"
 DEADLINE_S = 30
 
 
 def seed_kafka(bootstrap: str) -> None:
-    """Write the ids into the transaction log of a running Kafka, as Empty. They count from its next start on."""
+    """Write the ids into the transaction log of a running Kafka, in state Empty; Kafka loads them at its next start."""
     from confluent_kafka import Producer
 
-    # The first transactional producer makes the log.
+    # The first transactional producer creates the log.
     Producer({"bootstrap.servers": bootstrap, "transactional.id": "first"}).init_transactions(DEADLINE_S)
     admin_client: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": "__admin_client", "acks": "all"}
     writer = Producer(admin_client)

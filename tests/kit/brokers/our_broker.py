@@ -34,7 +34,7 @@ def our_broker(data_dir: Path, log_file: Path, *settings: str) -> Iterator[str]:
 
 
 def _address_when_ready(process: subprocess.Popen[bytes]) -> str:
-    """What the one line on standard output says: `ready kafka=HOST:PORT`."""
+    """Return the address from the line on standard output: `ready kafka=HOST:PORT`."""
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], READY_S_MAX)[0]:
         raise TimeoutError(f"the broker was not ready within {READY_S_MAX} s")

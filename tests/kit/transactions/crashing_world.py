@@ -1,7 +1,7 @@
 """Clients with random requests on a broker that may crash at any call of its disk.
 
-At random calls, what a crash would leave of the disk is kept, with the facts that were acknowledged until then. Nothing really
-crashes: one run has many such moments. One seed determines the whole run.
+At random calls, the world saves the disk as a crash would leave it, with all facts acknowledged until then. The broker does
+not really crash, so one run has many such moments. One seed determines the whole run.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ TIMEOUT_MS = 60_000
 KEPT_ID = "kept"
 """The transactional id with two-phase commit: its transactions do not time out."""
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
-"""What a producer gets after the broker has aborted its transaction."""
+"""Errors of a producer after the broker has aborted its transaction."""
 
 
 class Crash(NamedTuple):
-    """What a crash leaves."""
+    """The state that a crash would leave."""
 
     where: str
-    """The call of the disk before which it happened."""
+    """The disk call before which the crash happens."""
     disk: MemoryDisk
     facts: Acknowledged
 
@@ -314,7 +314,7 @@ class _Admin(_Sender):
 
 
 class CrashingWorld:
-    """A broker's clients. With an `executor` for syncs the power goes; without one, the process is killed."""
+    """A broker's clients. A crash is a power failure with an `executor` for syncs, and the end of the process without one."""
 
     def __init__(self, rig: Rig, disk: MemoryDisk, executor: Disk | None, seed: int, probability: float) -> None:
         """`probability`: that a call of the disk is one of `crashes`."""

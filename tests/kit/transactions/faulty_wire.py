@@ -1,4 +1,4 @@
-"""Faults between the producers of this process and whatever broker is at the other end."""
+"""Faults on the connections between this process's producers and any broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stuntbroker.protocol.primitives import Message, skip_tags
 from tests.kit.transactions.faults import Fault, Script, name_of, refusal
 
 OF_AIOKAFKA = {API_VERSIONS, METADATA}
-"""APIs whose requests are left alone: those of aiokafka itself."""
+"""APIs without faults, whose requests aiokafka itself sends."""
 _LENGTH_AND_HEADER = ">ihhih"
 _HEADER_SIZE = 14
 
@@ -83,7 +83,7 @@ class _Writer:
         self._faults = faults
         self._handle_frame = handle_frame
         self._replaced: dict[int, bytes | None] = {}
-        """Correlation id -> what comes in place of the response; None: the connection breaks."""
+        """Correlation id -> replacement of the response; None breaks the connection."""
         self._refused: dict[int, bytes] = {}
         """Correlation id -> response of a request that was not sent, until its turn comes."""
 

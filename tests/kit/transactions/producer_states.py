@@ -58,7 +58,7 @@ ERRORS: dict[Outcome, type[BaseException]] = {
     Outcome.ILLEGAL: IllegalStateError,
 }
 PASSING = (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
-"""States that last as long as a call: a call that times out leaves the producer there."""
+"""States that last as long as a call; after a call that times out, the producer stays in them."""
 Move = tuple[State, State]
 
 
@@ -67,7 +67,7 @@ async def _share(producer: TransactionalProducer) -> object:
 
 
 class Faults:
-    """What a broker, or the wire to it, does to the requests of a producer: by the name of the request."""
+    """Faults for the requests of a producer, by request name."""
 
     def __init__(self) -> None:
         self.always: dict[str, Fault] = {}
@@ -167,7 +167,7 @@ async def _bring_into(
         with pytest.raises(AuthorizationError):
             await producer.commit_transaction()
     if state is State.INITIALIZING:
-        # The cluster goes on to transaction version 2, which begins with a new epoch. The next connection learns of it.
+        # The cluster moves to transaction version 2, which needs a new epoch. The client learns of it from the next connection.
         assert upgrade is not None
         upgrade()
         faults.once["EndTxn (commit)"] = faults.once["EndTxn (abort)"] = Fault(None)
@@ -186,7 +186,7 @@ async def _bring_into(
 
 
 async def _until(producer: TransactionalProducer, state: State, call: Callable[[], Awaitable[object]]) -> None:
-    """Make a call that ends by a time-out in this state: on a slow machine it may end so before."""
+    """Repeat a call, which must time out, until the producer is in this state; a slow machine may time out earlier."""
     while producer.state is not state:
         with pytest.raises(OperationTimedOutError):
             await call()

@@ -1,4 +1,4 @@
-"""A producer that is called at random, whatever happens on the way, and what contradicts what it has reported."""
+"""Makes random calls of a producer under faults, and checks its reported outcomes against the committed records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RandomCalls:
         self.reported: list[list[bytes]] = []
         """Values of the transactions whose commit was reported as done."""
         self.unknown: list[list[bytes]] = []
-        """Values of those whose commit ended with a fatal error: they may be committed or aborted."""
+        """Values of transactions whose commit raised a fatal error, so that they may be committed or aborted."""
         self.fatal = 0
         self.cancelled = 0
         """Calls that were cancelled while they were pending."""
@@ -68,7 +68,7 @@ class RandomCalls:
                         await self._transaction(producer, done)
                         done += 1
                 except TransactionAbortableError:
-                    continue  # Of init_transactions: there is no transaction to abort.
+                    continue  # init_transactions raised it, so there is no transaction to abort.
                 except FatalError:
                     self.fatal += 1
                     done += 1
@@ -127,7 +127,7 @@ class RandomCalls:
                     raise
 
     def problems(self, committed: Sequence[bytes]) -> list[str]:
-        """What contradicts the reports in the committed values, of which those of a partition are in order."""
+        """Return the contradictions between the reports and the committed values, which are in order for each partition."""
         by_transaction: dict[bytes, list[bytes]] = {}
         for value in committed:
             by_transaction.setdefault(value.split(b":")[0], []).append(value)

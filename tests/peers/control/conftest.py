@@ -1,4 +1,4 @@
-"""A broker in a test's hands, and a client of each of four languages."""
+"""A broker that a test controls, and clients of four languages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 @pytest.fixture
 def client(clients: Client, broker: Broker) -> Iterator[Client]:
-    """Whose producers are closed before their broker."""
+    """Yield the client; afterwards, close its producers before the broker ends."""
     yield clients
     broker.faults.clear()
     broker.stops.clear()

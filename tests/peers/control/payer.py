@@ -1,4 +1,4 @@
-"""Producers of four languages that pay, for the tests of what a test can do to a broker."""
+"""Producers of four languages that write payments, for tests that control the broker."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CLIENTS: dict[str, Callable[[], Client]] = {
     "aiokafka": AioKafka,
 }
 SPEAKS_VERSION_2 = {"java", "franz-go"}
-"""Clients with KIP-890: their epoch rises with each transaction."""
+"""Clients that implement KIP-890, whose epoch rises with each transaction."""
 GIVES_UP_WITHOUT_A_BROKER = {"franz-go"}
-"""Clients whose commit fails when nobody listens, and that ask for an abort then, whatever the outcome was."""
+"""Clients whose commit fails while the broker is down, and that then request an abort, although the outcome is unknown."""
 WITHOUT_GENERATIONS = {"aiokafka"}
-"""Clients that send the offsets of any generation, as before KIP-447: nothing fences them but the transactional id."""
+"""Clients that send offsets without generation and member, as before KIP-447; only the transactional id fences them."""
 MINUTE_MS = 60_000
 
 
 class Payer:
-    """One producer of a client, and what it does most of the time."""
+    """A producer of a client, with shortcuts for frequent calls."""
 
     def __init__(self, client: Client, broker: Broker, name: str = "payer", transactional_id: str = "pay-1") -> None:
         self.client, self.name = client, name

@@ -53,14 +53,14 @@ def test_a_client_waits_for_a_slow_node(client: Client, broker: Broker) -> None:
 
 
 def group_of(broker: Broker) -> dict[str, Any]:
-    """The group of the only member, or an empty one."""
+    """Return the broker's only group, or an empty group if there is none."""
     groups = broker.control.get("/v1/groups")["groups"]
     return dict(groups[0]) if groups else {"state": "", "generation": -1, "members": []}
 
 
 @contextmanager
 def following(client: Client, broker: Broker) -> Iterator[None]:
-    """A member of a group that waits for one record; at the end it gets one."""
+    """Run a group member that waits for one record; at the end of the block, write that record."""
     call = client.start("member", "follow", broker.bootstrap, "paid", 1)
     yield
     broker.wait_until(lambda: group_of(broker)["state"] == "Stable")
@@ -100,7 +100,7 @@ def test_a_removed_member_commits_no_offset_and_the_fence_names_the_cause(
     (offset,) = (each.fields for each in broker.requests() if each.api == "TxnOffsetCommit")
     assert (offset.get("generation_id_or_member_epoch", -1) >= 0) == (name not in WITHOUT_GENERATIONS)
 
-    broker.clock.advance(ms=MINUTE_MS - 1_000)  # Its session has ended, and its transaction not yet.
+    broker.clock.advance(ms=MINUTE_MS - 1_000)  # The member's session has timed out, and the transaction has not.
     parked.remove()
 
     if name in WITHOUT_GENERATIONS:
@@ -117,7 +117,7 @@ def test_a_removed_member_commits_no_offset_and_the_fence_names_the_cause(
 @pytest.mark.parametrize("broker", [{"nodes": 3}], indirect=True, ids=["three nodes"])
 def test_a_member_finds_the_coordinator_of_its_group_when_it_has_moved(client: Client, broker: Broker) -> None:
     with following(client, broker):
-        # librdkafka asks once for its offsets: a move before their answer would leave it without them.
+        # librdkafka fetches its offsets only once, so the coordinator must not move before the response.
         broker.wait_until(lambda: any(each.api == "Fetch" for each in broker.requests(limit=1_000)))
         elsewhere = group_of(broker)["coordinator"] % 3 + 1
         broker.nodes.move(elsewhere, group="member")

@@ -70,7 +70,7 @@ def test_a_client_recovers_from_a_disk_that_refuses_the_commit(client: Client, b
     assert values(broker) == BOTH
 
 
-# --- what there is, and why a producer was fenced
+# --- the state of the broker, and why a producer was fenced
 
 
 def test_a_second_instance_fences_the_first_and_the_fence_names_both_clients(client: Client, broker: Broker) -> None:
@@ -103,7 +103,7 @@ def test_an_open_transaction_is_shown_with_its_client_and_the_last_stable_offset
     payer.does("commit")
 
 
-# --- states that take long to come to
+# --- states that take long to reach
 
 
 def test_a_client_continues_with_another_producer_id_when_its_epochs_are_used_up(

@@ -30,7 +30,7 @@ def test_a_transaction_times_out_while_its_client_sleeps(name: str, client: Clie
     payer.is_refused("commit")
     fence = broker.fences()[-1]
     assert (fence["cause"], fence["client_id"]) == ("timeout", "payer")
-    if name in SPEAKS_VERSION_2:  # KIP-890: to commit what was aborted is an error of its own.
+    if name in SPEAKS_VERSION_2:  # KIP-890 has a separate error for a commit after an abort.
         assert "INVALID_TXN_STATE" in {error for each in broker.requests() for error in each.errors}
     assert values(broker) == []
 
@@ -58,7 +58,7 @@ GOT_OVER = {
     "a lost answer": {"lose_response": True, "times": 1},
     "a request that comes twice": {"duplicate": True, "times": 1},
 }
-"""Faults of a commit of which an application hears nothing."""
+"""Faults of EndTxn that cause no error for the application."""
 
 
 @pytest.mark.parametrize("fault", GOT_OVER)
@@ -82,7 +82,7 @@ ON_THE_WAY = {
     "the coordinator loads": ("InitProducerId", {"error": "COORDINATOR_LOAD_IN_PROGRESS"}),
     "the answer with the producer id is slow": ("InitProducerId", {"delay_ms": 50}),
 }
-"""Faults of the requests before a commit of which an application hears nothing."""
+"""Faults of requests before EndTxn that cause no error for the application."""
 
 
 @pytest.mark.parametrize("fault", ON_THE_WAY)
@@ -110,7 +110,7 @@ def test_a_client_is_given_a_producer_id_that_no_coordinator_knows(client: Clien
 
 
 END_TXN_VERSIONS = {"2.1": 1, "2.5": 1, "2.8": 3, "3.3": 3, "3.6": 3, "3.9": 4, "4.0": 5, "4.3": 5}
-"""Personality -> the highest version of EndTxn that it has."""
+"""Personality (Kafka version) -> its highest version of EndTxn."""
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_late_commit_splits_the_next_transaction_below_transaction_version_2(
         assert broker.values("paid") == [b"0", b"0"]
         payer.does("send", "paid", 1, "1")
         payer.does("abort")
-        assert broker.values("paid") == [b"0", b"0"]  # Half of a transaction that was aborted.
+        assert broker.values("paid") == [b"0", b"0"]  # Half of the aborted transaction is committed.
 
 
 # --- plans

@@ -44,7 +44,7 @@ def generic():
 
     def bootstrap(container):
         address = f"{container.get_container_host_ip()}:{container.get_exposed_port(9092)}"
-        # The container is told by which address its clients come: a random port cannot be known before.
+        # Set the advertised address in the container, as the random port is only known after its start.
         if os.environ.get("ADVERTISE") != "0":
             code, output = container.exec(["stuntbroker", "advertise", address])
             if code:
