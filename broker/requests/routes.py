@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stuntbroker.protocol.headers import has_flexible_request_header, has_flexible_response_header
+from stuntbroker.protocol.versions import RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,7 @@ class Routes(Protocol):
     def of(self, personality: str) -> RoutesOfListener:
         """Return the routes of listeners with this personality."""
 
-    def resolve(self, key: int, version: int, personality: str = ...) -> Route | None:
+    def resolve(self, key: int, version: int, personality: str = RELEASE) -> Route | None:
         """Return the route of an API's version; None for what is not served."""
 
     def add_check(self, check: Interceptor, keys: Container[int]) -> None:
