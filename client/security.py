@@ -79,8 +79,6 @@ def check_security(options: Mapping[str, Any], owner: str = "of TransactionalPro
     missing = [name for name in needed if options.get(name) is None]
     if protocol.startswith("SASL") and missing:
         raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
-    if protocol.startswith("SASL") and mechanism == "GSSAPI" and find_spec("gssapi") is None:
-        raise ValueError("sasl_mechanism GSSAPI needs the package gssapi: pip install gssapi")
     if (provider := options.get("sasl_oauth_token_provider")) is not None:
         from aiokafka.abc import AbstractTokenProvider  # Commands without tokens need not load it.
 
@@ -88,6 +86,13 @@ def check_security(options: Mapping[str, Any], owner: str = "of TransactionalPro
             raise TypeError(
                 f"sasl_oauth_token_provider is {provider!r:.40}: it has to be an aiokafka.abc.AbstractTokenProvider"
             )
+
+
+def check_kerberos(options: Mapping[str, Any]) -> None:
+    """Raise ValueError if aiokafka lacks the package with which it uses Kerberos. Blocking connections have no GSSAPI."""
+    is_chosen = options.get("security_protocol", "").startswith("SASL") and options.get("sasl_mechanism") == "GSSAPI"
+    if is_chosen and find_spec("gssapi") is None:
+        raise ValueError("sasl_mechanism GSSAPI needs the package gssapi: pip install gssapi")
 
 
 def encrypt(plain: socket.socket, address: Address, security: Security) -> socket.socket:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Any, Final, SupportsIndex
 
-from stuntbroker.client.security import Security, check_security
+from stuntbroker.client.security import Security, check_kerberos, check_security
 from stuntbroker.protocol.addresses import PORT_MAX
 
 BOOTSTRAP_SERVERS: Final = "localhost"
@@ -49,6 +49,7 @@ def check_connecting(
 ) -> None:
     """Raise TypeError or ValueError for invalid connection options. `connections_max_idle_ms`: None means no limit."""
     check_security(security)
+    check_kerberos(security)
     check_at_least(1, metadata_max_age_ms=metadata_max_age_ms)
     if connections_max_idle_ms is not None:
         check_at_least(1, connections_max_idle_ms=connections_max_idle_ms)

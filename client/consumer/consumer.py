@@ -36,7 +36,7 @@ from stuntbroker.client.logger import log
 from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.options import check_functions
-from stuntbroker.client.security import Security, check_security
+from stuntbroker.client.security import Security, check_kerberos, check_security
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError
 from stuntbroker.protocol.addresses import Address
@@ -74,7 +74,9 @@ def check_consumer_options(
     check_bootstrap(options.get("bootstrap_servers", "localhost"))
     check_functions(on_measurement=on_measurement)
     check_text("client_id", options.get("client_id", ""))
-    check_security({name: option for name, option in options.items() if name in Security.__annotations__})
+    security = {name: option for name, option in options.items() if name in Security.__annotations__}
+    check_security(security)
+    check_kerberos(security)
     numbers = {name: value for name, value in options.items() if name in _NUMBERS}
     check_at_least(0, **{name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL})
     if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txn_harness import ENDING, NOW, PRODUCER, SPARE, STARTED, TIMEOUT_MS, context, txn_in
-from txn_tables import ALL, NOTHING, Asked, Table, becomes
+from txn_tables import ALL, NOTHING, RequestInState, Table, becomes
 
 from stuntbroker.coordinator.requests import MarkersWritten, TimeOut
 from stuntbroker.coordinator.state import Phase
@@ -18,7 +18,7 @@ MOMENTS = {"too early": NOW, "deadline": DEADLINE, "after": DEADLINE + 1, "years
 EPOCHS = {"plain": 5, "last": 32_766, "fence": 32_767}
 
 
-def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool) -> Asked:
+def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool) -> RequestInState:
     timeout_ms = TIMEOUT_MS if limited else TIMEOUT_NONE
     before = txn_in(phase, EPOCHS[stored], timeout_ms=timeout_ms, client_version=2 - version)
     return before, TimeOut(), context(version, MOMENTS[moment])
@@ -58,7 +58,7 @@ TIME_OUT = Table(
 )
 
 
-def ask_markers(phase: Phase, stored: str, client: int) -> Asked:
+def ask_markers(phase: Phase, stored: str, client: int) -> RequestInState:
     next_id = SPARE if stored == "used up" else -1
     epoch = 32_767 if stored == "used up" else 5
     return txn_in(phase, epoch, epoch - 1, next_producer_id=next_id, client_version=client), MarkersWritten(), context()

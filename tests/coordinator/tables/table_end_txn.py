@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from txn_harness import ENDING, NEXT, NOW, PRODUCER, SETTLED, SPARE, STARTED, STRANGER, context, txn_in
-from txn_tables import ALL, CONCURRENT, FENCED, INVALID_STATE, NOT_MAPPED, OK, Asked, Outcome, Table, becomes, stays
+from txn_tables import (
+    ALL,
+    CONCURRENT,
+    FENCED,
+    INVALID_STATE,
+    NOT_MAPPED,
+    OK,
+    Outcome,
+    RequestInState,
+    Table,
+    becomes,
+    stays,
+)
 
 from stuntbroker.coordinator.requests import EndTxn
 from stuntbroker.coordinator.state import Phase
@@ -25,7 +37,7 @@ ASKERS_V4 = {
 }
 
 
-def ask_v4(phase: Phase, asker: str, commit: bool, version: int) -> Asked:
+def ask_v4(phase: Phase, asker: str, commit: bool, version: int) -> RequestInState:
     return txn_in(phase), EndTxn(*ASKERS_V4[asker], commit, 0), context(version)
 
 
@@ -83,7 +95,7 @@ def names(stored: str, asker: str) -> tuple[int, int]:
     }[asker]
 
 
-def ask_v5(phase: Phase, stored: str, asker: str, commit: bool) -> Asked:
+def ask_v5(phase: Phase, stored: str, asker: str, commit: bool) -> RequestInState:
     before = txn_in(phase, client_version=0, **STORED[stored])
     return before, EndTxn(*names(stored, asker), commit, 2), context()
 

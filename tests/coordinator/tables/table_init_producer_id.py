@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txn_harness import ENDING, NEXT, NOW, PRODUCER, SETTLED, SPARE, STRANGER, context, txn_in
-from txn_tables import ALL, CONCURRENT, FENCED, SERVER_ERROR, Asked, Table, becomes, stays
+from txn_tables import ALL, CONCURRENT, FENCED, SERVER_ERROR, RequestInState, Table, becomes, stays
 
 from stuntbroker.coordinator.requests import InitProducerId
 from stuntbroker.coordinator.state import Phase
@@ -43,7 +43,7 @@ def names(stored: str, asker: str) -> tuple[int, int]:
     }[asker]
 
 
-def ask(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
+def ask(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> RequestInState:
     before = txn_in(phase, **STORED[stored])
     return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker), keep_prepared=keep), context(version)
 

@@ -32,8 +32,8 @@ from txn_tables import (
     NOT_MAPPED,
     NOTHING,
     OK,
-    Asked,
     Outcome,
+    RequestInState,
     Table,
     becomes,
     stays,
@@ -146,7 +146,7 @@ def spare_of(stored: str) -> bool:
 # --- InitProducerId
 
 
-def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
+def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> RequestInState:
     before = KEPT[stored].created(phase)
     return before, InitProducerId(ASKED_TIMEOUT_MS, *asks(stored, asker), keep_prepared=keep), context(version)
 
@@ -235,7 +235,7 @@ def refusals(*remaining: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def ask_add(phase: Phase, stored: str, asker: str, which: str, version: int) -> Asked:
+def ask_add(phase: Phase, stored: str, asker: str, which: str, version: int) -> RequestInState:
     return KEPT[stored].created(phase), AddPartitions(*asks(stored, asker), PARTITIONS[which], version), context()
 
 
@@ -250,7 +250,7 @@ ADD_KEPT = Table(
 )  # fmt: skip
 
 
-def ask_verify(phase: Phase, stored: str, asker: str, which: str) -> Asked:
+def ask_verify(phase: Phase, stored: str, asker: str, which: str) -> RequestInState:
     (partition,) = PARTITIONS[which]
     return KEPT[stored].created(phase), Verify(*asks(stored, asker), partition), context()
 
@@ -268,7 +268,7 @@ VERIFY_KEPT = Table(
 # --- EndTxn
 
 
-def ask_end(phase: Phase, stored: str, asker: str, commit: bool, version: int) -> Asked:
+def ask_end(phase: Phase, stored: str, asker: str, commit: bool, version: int) -> RequestInState:
     return KEPT[stored].created(phase), EndTxn(*asks(stored, asker), commit, version), context()
 
 
@@ -332,7 +332,9 @@ MOMENTS = {"deadline": STARTED + ASKED_TIMEOUT_MS, "after": STARTED + ASKED_TIME
 PAST = ("after", "years after")
 
 
-def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
+def ask_time_out(
+    phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool
+) -> RequestInState:
     before = KEPT[stored].created(phase)
     if limited:  # The transaction was opened with a time-out.
         before = with_fields(before, timeout_ms=ASKED_TIMEOUT_MS)

@@ -35,8 +35,8 @@ from txn_tables import (
     OK,
     SERVER_ERROR,
     TIMED_OUT,
-    Asked,
     Outcome,
+    RequestInState,
     Table,
     becomes,
     stays,
@@ -119,7 +119,7 @@ def at(version: int = 2) -> Any:
 # --- InitProducerId
 
 
-def ask_init(phase: Phase, came: str, asker: str, init_version: int, keep: bool) -> Asked:
+def ask_init(phase: Phase, came: str, asker: str, init_version: int, keep: bool) -> RequestInState:
     request = InitProducerId(ASKED_TIMEOUT_MS, *asks(came, asker), keep_prepared=keep, version=6 if keep else 4)
     return CAME[came].created(init_version), request, at()
 
@@ -190,7 +190,7 @@ def described(*remaining: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-def ask_add(phase: Phase, came: str, asker: str, init_version: int, version: int) -> Asked:
+def ask_add(phase: Phase, came: str, asker: str, init_version: int, version: int) -> RequestInState:
     return CAME[came].created(init_version), AddPartitions(*asks(came, asker), frozenset({AUDIT}), version), at()
 
 
@@ -225,7 +225,7 @@ VERIFY_588 = Table(
 )  # fmt: skip
 
 
-def ask_end(phase: Phase, came: str, asker: str, init_version: int, commit: bool, version: int) -> Asked:
+def ask_end(phase: Phase, came: str, asker: str, init_version: int, commit: bool, version: int) -> RequestInState:
     return CAME[came].created(init_version), EndTxn(*asks(came, asker), commit, version), at()
 
 
@@ -302,7 +302,7 @@ EPOCHS = {"plain": (PRODUCER, 5), "last": (PRODUCER, LAST)}
 AFTER = STARTED + TIMEOUT_MS + 1
 
 
-def ask_time_out(phase: Phase, stored: str, version: int, limited: bool, init_version: int) -> Asked:
+def ask_time_out(phase: Phase, stored: str, version: int, limited: bool, init_version: int) -> RequestInState:
     before = txn_in(phase, EPOCHS[stored][1], init_version=init_version, client_version=2 - version)
     if not limited:
         before = with_fields(before, timeout_ms=TIMEOUT_NONE)

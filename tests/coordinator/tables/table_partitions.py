@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txn_harness import AUDIT, ENDING, NOW, ORDERS, PRODUCER, SETTLED, STARTED, STRANGER, context, txn_in
-from txn_tables import ABORTABLE, ALL, CONCURRENT, FENCED, NOT_MAPPED, OK, Asked, Table, becomes, stays
+from txn_tables import ABORTABLE, ALL, CONCURRENT, FENCED, NOT_MAPPED, OK, RequestInState, Table, becomes, stays
 
 from stuntbroker.coordinator.requests import AddPartitions, Verify
 from stuntbroker.coordinator.state import Phase
@@ -21,7 +21,7 @@ OWNERS = {
 PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT}), "both": frozenset({ORDERS, AUDIT})}
 
 
-def ask_add(phase: Phase, asker: str, which: str, version: int) -> Asked:
+def ask_add(phase: Phase, asker: str, which: str, version: int) -> RequestInState:
     before = txn_in(phase, client_version=2 - version)
     return before, AddPartitions(*OWNERS[asker], PARTITIONS[which], version), context()
 
@@ -57,7 +57,7 @@ ADD_PARTITIONS = Table(
 )
 
 
-def ask_verify(phase: Phase, asker: str, which: str) -> Asked:
+def ask_verify(phase: Phase, asker: str, which: str) -> RequestInState:
     (partition,) = PARTITIONS[which]
     return txn_in(phase), Verify(*OWNERS[asker], partition), context()
 

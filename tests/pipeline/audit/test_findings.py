@@ -12,7 +12,7 @@ from audit_cases import (
     PID,
     A,
     B,
-    Found,
+    ExpectedFinding,
     clean,
     rewritten,
     transactions_with_offsets,
@@ -36,7 +36,7 @@ def test_a_clean_folder_has_no_findings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("plant", "expected"), CASES, ids=[plant.__name__ for plant, _ in CASES])
 def test_the_audit_finds_exactly_the_planted_faults(
-    plant: Callable[[World], None], expected: list[Found], tmp_path: Path
+    plant: Callable[[World], None], expected: list[ExpectedFinding], tmp_path: Path
 ) -> None:
     world = World(tmp_path)
     clean(world)
