@@ -198,6 +198,9 @@ async def test_codes_of_kafka_that_aiokafka_lacks_decide_in_calls_too(stuntbroke
 
 async def test_an_error_is_not_explained_by_an_earlier_one(stuntbroker: Broker) -> None:
     async with reading(stuntbroker) as consumer:
+        await consumer.position(
+            TopicPartition("in", 0)
+        )  # Otherwise, the fault may hit the OffsetFetch of the consumer itself.
         await asyncio.to_thread(stuntbroker.faults.add, "OffsetFetch", error="GROUP_AUTHORIZATION_FAILED", times=1)
         with pytest.raises(AuthorizationError):
             await consumer.committed(TopicPartition("in", 0))
