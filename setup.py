@@ -69,7 +69,6 @@ COMPILED = (
     "protocol/batches/records.py",
     "protocol/hashing.py",
     "protocol/messages/end_txn_request.py",
-    "protocol/messages/end_txn_response.py",
     "protocol/messages/heartbeat_request.py",
     "protocol/messages/offset_commit_key.py",
     "protocol/messages/offset_commit_value.py",
