@@ -126,7 +126,7 @@ class Broker:
         rack, are_many = config["broker.rack"], config["stuntbroker.nodes"] > 1
         racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)
-        journal = MetadataJournal(data_dir, self.syncer, self.turn)
+        journal = MetadataJournal(data_dir, self.turn, syncs=self.syncer is not None)
         self.topics = Topics(data_dir, journal, config, self.syncer, self.turn, self.random_source, self.nodes)
         metadata = ClusterMetadata(identity, data_dir, journal, config, self.topics, self.events, self._config_changed)
         self._metadata, self.features, self.quotas = metadata, metadata.features, metadata.quotas

@@ -93,8 +93,8 @@ class Requester(Protocol):
     def fail(self, event: str, **facts: Any) -> None:
         """Log one event and close the connection."""
 
-    def continuing(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
-        """Wrap a callback that continues the request, so that its exception ends this request only."""
+    def handle_fault(self, fault: Exception) -> bool:
+        """Log an exception, and close the connection if necessary; return whether it stays open."""
 
 
 class ClientRequest(Requester, Protocol):
@@ -107,6 +107,3 @@ class ClientRequest(Requester, Protocol):
 
     def handle_later(self, handle: Handler, body: Any, version: int) -> None:
         """Handle and answer the request, which was held."""
-
-    def handle_fault(self, fault: Exception) -> bool:
-        """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""

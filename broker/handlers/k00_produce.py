@@ -371,14 +371,13 @@ class _PendingProduce:
             partitions = frozenset([batch.log.name for batch in to_add])
             self.asking_since_ms = now_ms
             add = AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2)
-            broker.transactions.ask(transactional_id, add, self.request.continuing(self._added))
+            broker.transactions.ask(self.request, transactional_id, add, self._added)
             self.asking_since_ms = -1
         elif question is Question.VERIFY:
             self.unanswered = len(to_add)
             for batch in to_add:
                 verify = Verify(producer_id, epoch, batch.log.name)
-                done = self.request.continuing(partial(self._verified, batch))
-                broker.transactions.ask(transactional_id, verify, done)
+                broker.transactions.ask(self.request, transactional_id, verify, partial(self._verified, batch))
         else:
             self._write(now_ms)
 

@@ -86,8 +86,7 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
         version if request.listener.profile == KIP_588 else -1,
     )
     try:
-        answer = done if claim is None else partial(claim.fence, done=done)
-        transactions.ask(transactional_id, init, request.continuing(answer))
+        transactions.ask(request, transactional_id, init, done if claim is None else partial(claim.fence, done=done))
     except StorageError as fault:
         return _not_stored(request, fault)
     return None

@@ -119,7 +119,7 @@ def _add(
     partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
     client_version = TRANSACTION_V2 if version >= MANY_FROM else TRANSACTION_V0
     add = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)
-    broker.transactions.ask(transaction.transactional_id, add, request.continuing(done))
+    broker.transactions.ask(request, transaction.transactional_id, add, done)
 
 
 def _answer_missing(
@@ -155,9 +155,10 @@ def _verify(
 
     for partition in dict.fromkeys(wanted):
         broker.transactions.ask(
+            request,
             transaction.transactional_id,
             Verify(transaction.producer_id, transaction.producer_epoch, partition),
-            request.continuing(partial(done, partition)),
+            partial(done, partition),
         )
 
 

@@ -40,5 +40,5 @@ def handle(request: Asking[Uses], body: AddOffsetsToTxnRequest, version: int) ->
 
     index = broker.topics.internal_topic(OFFSETS).partition_of(body.group_id)
     add = AddPartitions(body.producer_id, body.producer_epoch, frozenset({(OFFSETS, index)}), TRANSACTION_V0)
-    broker.transactions.ask(transactional_id, add, request.continuing(done))
+    broker.transactions.ask(request, transactional_id, add, done)
     return None

@@ -33,8 +33,7 @@ def handle(request: Asking[HasTransactions], body: EndTxnRequest, version: int) 
     reply = transactions.try_immediately(transactional_id, end)
     if reply is not None:
         return _response(request, end, transactional_id, version, reply)
-    done = partial(_answer, request, end, transactional_id, version)
-    transactions.ask(transactional_id, end, request.continuing(done))
+    transactions.ask(request, transactional_id, end, partial(_answer, request, end, transactional_id, version))
     return None
 
 

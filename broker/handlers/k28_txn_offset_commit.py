@@ -147,10 +147,10 @@ class _Commit:
             )
         if question is Question.ADD:
             add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), TRANSACTION_V2)
-            broker.transactions.ask(body.transactional_id, add, self.request.continuing(self._transaction_answered))
+            broker.transactions.ask(self.request, body.transactional_id, add, self._transaction_answered)
         elif question is Question.VERIFY:
             verify = Verify(*id_and_epoch, (OFFSETS, index))
-            broker.transactions.ask(body.transactional_id, verify, self.request.continuing(self._transaction_answered))
+            broker.transactions.ask(self.request, body.transactional_id, verify, self._transaction_answered)
         else:
             self._transaction_answered(Reply(ErrorCode.NONE))
 

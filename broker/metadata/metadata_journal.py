@@ -8,17 +8,16 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.storage.data_dir import DataDir
-    from stuntbroker.storage.syncer import Syncer
     from stuntbroker.storage.turn import Turn
 
 
 class MetadataJournal:
     """The journal of a running broker, for topics, ACLs, quotas and all other metadata."""
 
-    def __init__(self, data_dir: DataDir, syncer: Syncer | None, turn: Turn) -> None:
-        """`syncer`: None if a change need not be on the disk before its response."""
+    def __init__(self, data_dir: DataDir, turn: Turn, *, syncs: bool) -> None:
+        """`syncs`: a change has to be on the disk before its response."""
         self._data_dir = data_dir
-        self._syncs = syncer is not None
+        self._syncs = syncs
         self._turn = turn
 
     def write(self, change: dict[str, Any]) -> None:

@@ -124,7 +124,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
             request, head, accepted_batches, now_ms, may_be_first=True, all_in_sequence=all_in_sequence, refusal=refusal
         )
     append = partial(_added, request, transactional_id, version, head, accepted_batches)
-    transactions.ask(transactional_id, added, request.continuing(append))
+    transactions.ask(request, transactional_id, added, append)
     return None
 
 

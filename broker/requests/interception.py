@@ -1,4 +1,4 @@
-"""Gives interceptors access to responses, whether a handler returns them or sends them later."""
+"""Requests that continue after their handler has returned; interceptors get their responses here, as they get all others."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connections.client_connection import ClientRequest
+    from stuntbroker.broker.connections.client_connection import ClientRequest, Requester
     from stuntbroker.broker.requests.routes import Handler
 
 OnAnswer = Callable[[Any], Any]
 """Called with a response; returns the response to send instead, or None to send nothing, or to send one later."""
+
+
+def continue_request(request: Requester, proceed: Callable[[Any], object], answer: Any) -> None:
+    """Call `proceed` with an answer that came later. An exception ends this request, not the one that is being handled now."""
+    try:
+        proceed(answer)
+    except Exception as fault:
+        request.handle_fault(fault)
 
 
 def intercept_response(handle: Handler, request: ClientRequest, body: Any, version: int, on_answer: OnAnswer) -> Any:
@@ -19,10 +27,7 @@ def intercept_response(handle: Handler, request: ClientRequest, body: Any, versi
 
     def comes_later(answer: Any) -> None:
         request.before_reply = outer
-        try:
-            send(request, on_answer(answer))
-        except Exception as fault:  # Must not raise into the caller that completed this request.
-            request.handle_fault(fault)
+        continue_request(request, lambda response: send(request, on_answer(response)), answer)
 
     request.before_reply = comes_later
     answer = handle(request, body, version)

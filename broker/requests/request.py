@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stuntbroker.storage.errors import StorageError
@@ -100,16 +99,6 @@ class Request:
             return
         if response is not None:
             self.reply(response)
-
-    def continuing(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
-        """Wrap a callback that continues the request: its exception ends this request, not the one during which it is called."""
-        return partial(self._continue, callback)
-
-    def _continue(self, callback: Callable[[Any], object], answer: Any) -> None:
-        try:
-            callback(answer)
-        except Exception as fault:
-            self.handle_fault(fault)
 
     def handle_fault(self, fault: Exception) -> bool:
         """Log an exception of a handler, and close the connection if necessary; return whether it stays open."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stuntbroker.broker.requests.slices import Awaited
@@ -43,13 +41,8 @@ class RequestPart(Generic[Uses]):
         self.request.fail(event, **facts)
         self.reply(None)
 
-    def continuing(self, callback: Callable[[Any], object]) -> Callable[[Any], None]:
-        """Wrap a callback that continues this part of the request: its exception ends the request, not another one."""
-        return partial(self._continue, callback)
-
-    def _continue(self, callback: Callable[[Any], object], answer: Any) -> None:
-        try:
-            callback(answer)
-        except Exception as fault:
-            self.request.handle_fault(fault)
-            self.reply(None)
+    def handle_fault(self, fault: Exception) -> bool:
+        """Handle an exception of this part as one of the whole request; return whether the connection stays open."""
+        stays_open = self.request.handle_fault(fault)
+        self.reply(None)
+        return stays_open

@@ -90,5 +90,5 @@ class Claim:
                 producer_epoch=txn.producer_epoch,
             )
             # As for a new instance: the abort bumps the epoch twice, so that the producer cannot recover its own epoch.
-            done_for_holder = self.request.continuing(partial(fenced, txn))
-            self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), done_for_holder)
+            init = InitProducerId(txn.timeout_ms)
+            self.broker.transactions.ask(self.request, txn.transactional_id, init, partial(fenced, txn))

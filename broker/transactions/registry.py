@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.configuration.properties import KIP_588
 from stuntbroker.broker.metadata.topics import coordinator_of
+from stuntbroker.broker.requests.interception import continue_request
 from stuntbroker.broker.transactions.fences import Fences
 from stuntbroker.broker.transactions.marker_slices import MarkerSlices
 from stuntbroker.broker.transactions.producer_ids import ProducerIds
@@ -185,8 +186,12 @@ class Transactions:
         txn = self.state_of(transactional_id)
         return txn is not None and txn.is_recovered
 
-    def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
-        """Handle a request; call `on_reply` immediately, or later if the id is busy or the log must sync. Raises StorageError."""
+    def ask(self, asker: Requester, transactional_id: str, request: Request, on_reply: OnReply) -> None:
+        """Handle a request; call `on_reply` immediately, or later if the id is busy or the log must sync. Raises StorageError.
+
+        An exception of `on_reply` ends the request of `asker`, not that during which it is called.
+        """
+        on_reply = partial(continue_request, asker, on_reply)
         actor = self.actor_of(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:

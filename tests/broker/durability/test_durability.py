@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.handlers import k26_end_txn
+from stuntbroker.broker.handlers import k00_produce, k26_end_txn
+from stuntbroker.broker.produce.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -24,6 +25,7 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.memory_disk import MemoryDisk
@@ -199,6 +201,35 @@ async def test_a_request_in_the_mailbox_whose_continuation_crashes_ends_alone(da
         assert (numbers(first), numbers(second), numbers(third)) == ([7], [], [7])
         assert [client.transport.is_closing() for client in (first, second, third)] == [False, True, False]
         assert [name for name, _ in rig.events.kept].count("request_crashed") == 1
+        rig.events.kept.clear()
+
+
+async def test_a_part_of_a_long_request_whose_continuation_crashes_ends_the_whole_request_alone(
+    data_dir: Path, monkeypatch: Any
+) -> None:
+    disk = Disk()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC, PARTITIONS_AT_ONCE + 1)
+        first, second = rig.client(), rig.client()
+        producer_id, epoch = owner_of(first, disk)
+        data = bytes(batch(1, producer_id, epoch + 1, 0))
+        parts = [PartitionProduceData(index, data) for index in range(PARTITIONS_AT_ONCE + 1)]
+        first.feed(
+            frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, [AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
+        )
+        second.feed(frame(ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=parts)]), 12))
+        await turn(PARTITIONS_AT_ONCE + 10)  # Until the first part waits for the coordinator.
+
+        def crash(*_: Any) -> int:
+            raise RuntimeError("stands for a bug")
+
+        monkeypatch.setattr(k00_produce, "leader_code", crash)  # Called for the wrong epoch.
+        disk.drain()
+        await turn(5)
+        assert numbers(first) == [7]
+        assert (second.answers(), second.transport.is_closing()) == ([], True)
+        assert [facts["api_key"] for name, facts in rig.events.kept if name == "request_crashed"] == [0]
+        assert len(rig.broker.long_requests) == 0
         rig.events.kept.clear()
 
 
