@@ -218,3 +218,29 @@ def test_a_compiled_loop_does_not_change_the_number_of_its_rounds(path: str) -> 
         if isinstance(inside, ast.Name) and inside.id == name.id and isinstance(inside.ctx, ast.Store)
     ]
     assert wrong == []
+
+
+def test_no_message_of_a_response_is_compiled() -> None:
+    """Faults read its annotations (`broker/requests/plain_messages.py`), which compiled functions do not have."""
+    assert [path for path in compiled_modules() if path.startswith("protocol/messages/") and "_response" in path] == []
+
+
+def defaults_without_a_value(tree: ast.AST) -> list[int]:
+    """Return the lines of functions with the default `...`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
+        if isinstance(default, ast.Constant) and default.value is ...
+    ]
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_function_has_no_ellipsis_as_a_default(path: str) -> None:
+    """Compiled, a default is converted to the type of its parameter when the module is loaded, also in a Protocol."""
+    assert defaults_without_a_value(tree_of(Path(path))) == []
+
+
+def test_an_ellipsis_as_a_default_is_seen() -> None:
+    assert defaults_without_a_value(ast.parse("def f(a: int = 1): ...\ndef g(a: str = ..., *, b: int): ...")) == [2]
