@@ -1,6 +1,6 @@
 """Fast path for the usual transactional Produce request: one topic, one producer, uncompressed batches (KIP-890, version 12 on).
 
-A transaction typically consists of one such request and EndTxn. Checking and answering it here, without the objects that other
+A transaction typically consists of one such request and EndTxn. Checking and answering it here, without the objects that only
 errors need, saves a sixth of the instructions of a lone transaction. For all other requests, this module changes nothing, and
 the general handler serves them. A test compares the two.
 """
