@@ -101,7 +101,7 @@ class Txn:
     """The state of a transactional id. Ids, epochs and times (in ms) are -1 if there is none.
 
     Immutable. `new_txn` returns the initial state, `advance` every later one, and `coordinator.records` decodes states of
-    the log.
+    the log. Pass all fields by name except the transactional id.
     """
 
     __slots__ = (
@@ -125,18 +125,18 @@ class Txn:
     def __init__(
         self,
         transactional_id: str,
-        producer_id: int,
-        previous_producer_id: int,
-        next_producer_id: int,
-        producer_epoch: int,
-        next_producer_epoch: int,
-        last_producer_epoch: int,
-        timeout_ms: int,
-        phase: Phase,
-        partitions: frozenset[TopicPartition],
-        started_at_ms: int,
-        updated_at_ms: int,
-        client_version: int,
+        producer_id: int = -1,
+        previous_producer_id: int = -1,
+        next_producer_id: int = -1,
+        producer_epoch: int = -1,
+        next_producer_epoch: int = -1,
+        last_producer_epoch: int = -1,
+        timeout_ms: int = -1,
+        phase: Phase = EMPTY,
+        partitions: frozenset[TopicPartition] = NO_PARTITIONS,
+        started_at_ms: int = -1,
+        updated_at_ms: int = -1,
+        client_version: int = 0,
         timed_out_epoch: int = -1,
         init_version: int = -1,
     ) -> None:
@@ -220,21 +220,7 @@ values_of: Final = attrgetter(*FIELDS)
 
 def new_txn(transactional_id: str, producer_id: int, producer_epoch: int = -1) -> Txn:
     """Return the state of an unused transactional id, which is not in the log."""
-    return Txn(
-        transactional_id=transactional_id,
-        producer_id=producer_id,
-        previous_producer_id=-1,
-        next_producer_id=-1,
-        producer_epoch=producer_epoch,
-        next_producer_epoch=-1,
-        last_producer_epoch=-1,
-        timeout_ms=-1,
-        phase=EMPTY,
-        partitions=NO_PARTITIONS,
-        started_at_ms=-1,
-        updated_at_ms=-1,
-        client_version=0,
-    )
+    return Txn(transactional_id, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
 def advance(
@@ -263,24 +249,22 @@ def advance(
     """
     if phase not in SUCCESSORS[before.phase]:
         raise AssertionError(f"{before.transactional_id}: {before.phase.name} -> {phase.name}")
-    # By position: by name, the interpreter takes 4 % more instructions for a concurrent transaction.
-    return Txn(
-        before.transactional_id,
-        before.producer_id if producer_id is None else producer_id,
-        before.producer_id if previous_producer_id is None else previous_producer_id,
-        next_producer_id,
-        before.producer_epoch if producer_epoch is None else producer_epoch,
-        next_producer_epoch,
-        before.last_producer_epoch if last_producer_epoch is None else last_producer_epoch,
-        before.timeout_ms if timeout_ms is None else timeout_ms,
-        phase,
-        before.partitions if partitions is None else partitions,
-        before.started_at_ms if started_at_ms is None else started_at_ms,
-        now_ms,
-        before.client_version if client_version is None else client_version,
-        timed_out_epoch,
-        before.init_version if init_version is None else init_version,
-    )
+    after = Txn(before.transactional_id)
+    after.producer_id = before.producer_id if producer_id is None else producer_id
+    after.previous_producer_id = before.producer_id if previous_producer_id is None else previous_producer_id
+    after.next_producer_id = next_producer_id
+    after.producer_epoch = before.producer_epoch if producer_epoch is None else producer_epoch
+    after.next_producer_epoch = next_producer_epoch
+    after.last_producer_epoch = before.last_producer_epoch if last_producer_epoch is None else last_producer_epoch
+    after.timeout_ms = before.timeout_ms if timeout_ms is None else timeout_ms
+    after.phase = phase
+    after.partitions = before.partitions if partitions is None else partitions
+    after.started_at_ms = before.started_at_ms if started_at_ms is None else started_at_ms
+    after.updated_at_ms = now_ms
+    after.client_version = before.client_version if client_version is None else client_version
+    after.timed_out_epoch = timed_out_epoch
+    after.init_version = before.init_version if init_version is None else init_version
+    return after
 
 
 def with_identity(txn: Txn, producer_id: int | None, producer_epoch: int, now_ms: int) -> Txn:

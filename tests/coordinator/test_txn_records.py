@@ -40,7 +40,7 @@ T0 = frozenset({("t", 0)})
 
 def stored(phase: Phase, **changes: Any) -> Txn:
     """A state with the field values that all golden bytes share, except for `changes`."""
-    txn = Txn("txn-1", 1_000, -1, -1, 0, -1, -1, 60_000, phase, frozenset(), -1, NOW, 0)
+    txn = Txn("txn-1", producer_id=1_000, producer_epoch=0, timeout_ms=60_000, phase=phase, updated_at_ms=NOW)
     return with_fields(txn, **changes)
 
 
@@ -208,7 +208,19 @@ WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in 
 
 
 def test_a_batch_is_encoded_for_transactional_ids_of_any_length() -> None:
-    txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
+    txn = Txn(
+        "",
+        producer_id=1,
+        previous_producer_id=1,
+        producer_epoch=2,
+        last_producer_epoch=1,
+        timeout_ms=60_000,
+        phase=Phase.ONGOING,
+        partitions=T0,
+        started_at_ms=NOW,
+        updated_at_ms=NOW,
+        client_version=2,
+    )
     for length in range(300):
         name = "x" * length
         assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), value_of(txn, 1))

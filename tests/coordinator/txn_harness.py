@@ -59,18 +59,16 @@ def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     started_at_ms = -1 if phase is Phase.EMPTY else STARTED
     txn = Txn(
         ID,
-        PRODUCER,
-        PRODUCER,
-        -1,
-        epoch,
-        -1,
-        last,
-        TIMEOUT_MS,
-        phase,
-        held,
-        started_at_ms,
-        STARTED,
-        2,
+        producer_id=PRODUCER,
+        previous_producer_id=PRODUCER,
+        producer_epoch=epoch,
+        last_producer_epoch=last,
+        timeout_ms=TIMEOUT_MS,
+        phase=phase,
+        partitions=held,
+        started_at_ms=started_at_ms,
+        updated_at_ms=STARTED,
+        client_version=2,
     )
     return with_fields(txn, **changes)
 

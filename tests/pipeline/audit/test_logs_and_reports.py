@@ -26,7 +26,23 @@ A, B = ("t", 0), ("t", 1)
 def test_a_record_of_the_transaction_log_becomes_a_row_with_all_that_is_in_it(tmp_path: Path) -> None:
     """The row includes tagged fields, also those that only our broker writes."""
     world = World(tmp_path)
-    full = Txn("id", 1, 2, 3, 4, 5, 6, 7, Phase.PREPARE_COMMIT, frozenset({A, B}), 8, 9, 2, 10, 11)
+    full = Txn(
+        "id",
+        producer_id=1,
+        previous_producer_id=2,
+        next_producer_id=3,
+        producer_epoch=4,
+        next_producer_epoch=5,
+        last_producer_epoch=6,
+        timeout_ms=7,
+        phase=Phase.PREPARE_COMMIT,
+        partitions=frozenset({A, B}),
+        started_at_ms=8,
+        updated_at_ms=9,
+        client_version=2,
+        timed_out_epoch=10,
+        init_version=11,
+    )
     for txn, version in ((full, 1), (new_txn("old", 5, 0), 0)):
         world.states.put([(key_of(txn.transactional_id), value_of(txn, version))], at=1_234)
     world.forget("id")
