@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 
 GENERATION_NONE: Final = -1
@@ -22,15 +21,16 @@ class Generations:
     def __init__(self) -> None:
         self._claimed: dict[str, int] = {}
 
-    def newest(self, group_id: str, group: Group | None) -> int:
-        """Return the newest generation that the group has reached, or that a producer has claimed for it."""
-        claimed = self._claimed.get(group_id, GENERATION_NONE)
-        reached = GENERATION_NONE if group is None or group.generation == 0 else group.generation
-        return max(claimed, reached)
+    def newest(self, group_id: str, reached: int) -> int:
+        """Return the newest generation that a producer has claimed for the group, or `reached` if it is newer."""
+        return max(self._claimed.get(group_id, GENERATION_NONE), reached)
 
-    def claim(self, group_id: str, group: Group | None, generation: int) -> ErrorCode:
-        """Record a claimed generation; return ILLEGAL_GENERATION for an older one, as OffsetCommit does."""
-        newest = self.newest(group_id, group)
+    def claim(self, group_id: str, reached: int, generation: int) -> ErrorCode:
+        """Record a claimed generation; return ILLEGAL_GENERATION for an older one, as OffsetCommit does.
+
+        `reached`: the generation of the group, or GENERATION_NONE.
+        """
+        newest = self.newest(group_id, reached)
         if generation < newest:
             return ErrorCode.ILLEGAL_GENERATION
         if generation > newest:

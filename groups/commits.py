@@ -1,12 +1,10 @@
-"""Rules for offset commits, fetches and deletions."""
+"""Rules for offset commits and fetches that are the same for groups of every type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from stuntbroker.groups.classic.membership import member_error
-from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore, StoredOffset
@@ -16,29 +14,6 @@ from stuntbroker.protocol.versions import GROUP_ID_NOT_FOUND_FROM
 
 COMMITTED_AT_ONCE: Final = 1_000
 """Maximum number of offsets of a long request that are written in one batch."""
-
-
-def commit_error(
-    group: Group, member_id: str, instance_id: str | None, generation: int, transactional: bool
-) -> ErrorCode:
-    """Return the error of an offset commit; NONE if the sender may commit."""
-    state = group.state
-    if state is GroupState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and state is GroupState.EMPTY:
-        return ErrorCode.NONE  # The sender is an administrator, or a consumer with manually assigned partitions.
-    if generation >= 0 or member_id or instance_id is not None:
-        error = member_error(group, member_id, instance_id)
-        if error != ErrorCode.NONE:
-            return error
-        if generation != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-    elif not transactional:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if not transactional and state is GroupState.COMPLETING_REBALANCE:
-        # The member has joined the new generation. In a transaction, the state of the group does not matter.
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
 
 
 def missing_group_error(generation: int, transactional: bool, version: int) -> ErrorCode:
@@ -117,19 +92,3 @@ def _fetch_partition(
     if offset.topic_id != topic_id and ZERO_UUID not in (offset.topic_id, topic_id):
         return FetchedOffset(number)  # Committed for a deleted topic of the same name.
     return FetchedOffset(number, offset.offset, offset.leader_epoch, offset.metadata)
-
-
-def offset_delete_error(group: Group | None) -> ErrorCode:
-    """Return the error if offsets of the group cannot be deleted, else NONE."""
-    if group is None or group.state is GroupState.DEAD:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
-        return ErrorCode.NON_EMPTY_GROUP
-    return ErrorCode.NONE
-
-
-def group_delete_error(group: Group | None) -> ErrorCode:
-    """Return the error if the group cannot be deleted, else NONE."""
-    if group is None or group.state is GroupState.DEAD:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from stuntbroker.groups.claims import Generations
+from stuntbroker.groups.claims import GENERATION_NONE, Generations
 from stuntbroker.groups.classic.actor import GroupActor, Ports, TimerHandle, Timers
 from stuntbroker.groups.classic.membership import heartbeat
+from stuntbroker.groups.classic.offset_rules import commit_error, expiry_of, group_delete_error, offset_delete_error
+from stuntbroker.groups.classic.records import group_key, group_value
 from stuntbroker.groups.classic.requests import (
     JoinGroup,
     JoinReply,
@@ -25,20 +27,13 @@ from stuntbroker.groups.classic.requests import (
     SyncReply,
 )
 from stuntbroker.groups.classic.state import Group, GroupState, members_bytes
-from stuntbroker.groups.commits import (
-    commit_error,
-    fetch,
-    fetch_all,
-    group_delete_error,
-    metadata_error,
-    missing_group_error,
-    offset_delete_error,
-)
+from stuntbroker.groups.commits import fetch, fetch_all, metadata_error, missing_group_error
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.ledger import Ledger, OffsetsLog
+from stuntbroker.groups.offset_records import OffsetRecord
 from stuntbroker.groups.offset_requests import FetchedTopic, OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset, expired_places
-from stuntbroker.groups.records import GroupRecord, OffsetRecord
+from stuntbroker.groups.records import GroupRecord
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
@@ -65,7 +60,7 @@ class GroupCoordinator:
         self._config = config
         self._new_member_id = new_member_id
         self.ledger = Ledger(log, now_ms)
-        self._ports = Ports(self.ledger.append_group, timers, now_ms, config, events)
+        self._ports = Ports(self._append_group, timers, now_ms, config, events)
         self.actors: dict[str, GroupActor] = {}
         self._generations = Generations()
         self._unloaded: set[int] = set()
@@ -152,9 +147,12 @@ class GroupCoordinator:
         else:
             # A new group is stored while it is still empty, even if the request fails.
             group = Group(request.group_id, entered_at_ms=self._now_ms())
-            self.ledger.append_group(group)
+            self._append_group(group)
             self.actors[request.group_id] = actor = GroupActor(group, self._ports)
             actor.ask(request, reply)
+
+    def _append_group(self, group: Group) -> None:
+        self.ledger.append_group(group.group_id, (group_key(group.group_id), group_value(group)))
 
     def _join_error(self, request: JoinGroup) -> ErrorCode:
         if not request.group_id:
@@ -253,7 +251,9 @@ class GroupCoordinator:
 
     def claim(self, group_id: str, generation: int) -> ErrorCode:
         """Accept a claim for a generation of the group; ILLEGAL_GENERATION when a newer one is known."""
-        return self._generations.claim(group_id, self.group(group_id), generation)
+        group = self.group(group_id)
+        reached = GENERATION_NONE if group is None or group.generation == 0 else group.generation
+        return self._generations.claim(group_id, reached, generation)
 
     # Offsets
 
@@ -368,7 +368,8 @@ class GroupCoordinator:
         now_ms = self._now_ms()
         for group_id, actor in tuple(self.actors.items()):
             store = self.ledger.store_of(group_id)
-            expired = expired_places(store, actor.group, now_ms, self._config)
+            expiry = expiry_of(actor.group)
+            expired = [] if expiry is None else expired_places(store, group_id, expiry, now_ms, self._config)
             keeps = len(expired) < len(store.committed(group_id)) or store.has_pending(group_id)
             is_over = not keeps and actor.group.state is GroupState.EMPTY
             self._remove(group_id, expired, with_group=is_over)
@@ -405,7 +406,7 @@ class GroupCoordinator:
         return errors
 
     def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
-        self.ledger.append_tombstones(group_id, places, with_group)
+        self.ledger.append_tombstones(group_id, places, (group_key(group_id), None) if with_group else None)
         if with_group:
             self.actors.pop(group_id).mark_dead()
             self._generations.forget(group_id)

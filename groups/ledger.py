@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from stuntbroker.groups.classic.state import Group
 from stuntbroker.groups.commits import stored
+from stuntbroker.groups.offset_records import OffsetRecord, offset_key, offset_value
 from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore, Place
-from stuntbroker.groups.records import (
-    GroupRecord,
-    OffsetRecord,
-    group_key,
-    group_value,
-    offset_key,
-    offset_value,
-    read_record,
-)
+from stuntbroker.groups.records import GroupRecord, read_record
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     TRANSACTIONAL,
@@ -33,7 +25,8 @@ from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.primitives import INT64_MAX, Buffer
 
 TIME_MAX_MS: Final = INT64_MAX
-_Record = tuple[bytearray, bytearray | None]
+LogRecord = tuple[bytearray, bytearray | None]
+"""(key, value) of a record; without a value, it is a tombstone."""
 
 
 class OffsetsLog(Protocol):
@@ -100,10 +93,9 @@ class Ledger:
                         store.put(read.group_id, read.place, read.offset, producer_id)
                 yield read
 
-    def append_group(self, group: Group) -> None:
-        """Write a group's state to the log. Raises what the log raises."""
-        record: _Record = (group_key(group.group_id), group_value(group))
-        self._log.append(self.partition_of(group.group_id), build_batch([record], self._now_ms()))
+    def append_group(self, group_id: str, record: LogRecord) -> None:
+        """Write the record of a group's state to the log. Raises what the log raises."""
+        self._log.append(self.partition_of(group_id), build_batch([record], self._now_ms()))
 
     def append_offsets(
         self,
@@ -116,7 +108,7 @@ class Ledger:
         """Append committed offsets; with a producer id, as part of its transaction. Raises what the log raises."""
         now_ms = self._now_ms()
         expires_at_ms = -1 if retention_ms < 0 else min(now_ms + retention_ms, TIME_MAX_MS)
-        records: list[_Record] = [
+        records: list[LogRecord] = [
             (
                 offset_key(group_id, (commit.topic, commit.partition)),
                 offset_value(stored(commit, -1, now_ms, expires_at_ms)),
@@ -137,11 +129,11 @@ class Ledger:
             offset = stored(commit, number, now_ms, expires_at_ms)
             store.put(group_id, (commit.topic, commit.partition), offset, producer_id)
 
-    def append_tombstones(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
-        """Remove the committed and pending offsets of these partitions and, `with_group`, the record of the group."""
-        records: list[_Record] = [(offset_key(group_id, place), None) for place in places]
-        if with_group:
-            records.append((group_key(group_id), None))
+    def append_tombstones(self, group_id: str, places: Sequence[Place], group: LogRecord | None = None) -> None:
+        """Remove the committed and pending offsets of these partitions and append `group`, the tombstone of the group."""
+        records: list[LogRecord] = [(offset_key(group_id, place), None) for place in places]
+        if group is not None:
+            records.append(group)
         if not records:
             return
         partition = self.partition_of(group_id)

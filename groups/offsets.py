@@ -7,10 +7,9 @@ compaction keeps the last record of a key, and a replay must restore the same st
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator
+from collections.abc import Callable, ItemsView, Iterable, Iterator
 from typing import NamedTuple
 
-from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState
 from stuntbroker.groups.config import GroupConfig
 
 Place = tuple[str, int]
@@ -149,22 +148,26 @@ class OffsetStore:
                 yield group_id, places
 
 
-def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupConfig) -> list[Place]:
+class Expiry(NamedTuple):
+    """How the offsets of a group expire."""
+
+    since_ms: int | None
+    """When their retention began, in ms since 1970; None if that of each offset began with its commit."""
+
+    is_subscribed_to: Callable[[str], bool]
+    """Whether the group uses a topic, whose offsets do not expire then."""
+
+
+def expired_places(store: OffsetStore, group_id: str, expiry: Expiry, now_ms: int, config: GroupConfig) -> list[Place]:
     """Return the partitions whose committed offset has expired."""
-    is_simple = group.protocol_type is None
-    is_empty = group.state is GroupState.EMPTY
-    is_known = group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL
-    if not (is_simple or is_empty or (is_known and group.subscribed_topics is not None)):
-        return []
-    since_ms = None if is_simple or not is_empty else group.entered_at_ms
     places = []
-    for place, offset in store.committed(group.group_id):
+    for place, offset in store.committed(group_id):
         if offset.expires_at_ms >= 0:
             expired = now_ms >= offset.expires_at_ms
         else:
-            start_ms = offset.committed_at_ms if since_ms is None else since_ms
+            start_ms = offset.committed_at_ms if expiry.since_ms is None else expiry.since_ms
             expired = now_ms - start_ms >= config.offsets_retention_ms
         # A partition with a pending offset is kept until the transaction ends.
-        if expired and not group.is_subscribed_to(place[0]) and not store.is_pending(group.group_id, place):
+        if expired and not expiry.is_subscribed_to(place[0]) and not store.is_pending(group_id, place):
             places.append(place)
     return places

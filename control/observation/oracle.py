@@ -24,7 +24,7 @@ from stuntbroker.control.observation.log_reading import batches_from, records_in
 from stuntbroker.control.observation.state import committed_offset
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, Txn
-from stuntbroker.groups.records import OffsetRecord
+from stuntbroker.groups.offset_records import OffsetRecord
 from stuntbroker.groups.records import read_record as read_group_record
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import Buffer

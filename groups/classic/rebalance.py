@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from stuntbroker.groups.classic.records import subscribed_topics
 from stuntbroker.groups.classic.requests import (
     JOIN_TIMER,
     SYNC_TIMER,
@@ -39,7 +40,6 @@ from stuntbroker.groups.classic.state import (
     without,
 )
 from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.records import subscribed_topics
 from stuntbroker.protocol.errors import ErrorCode
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.groups.classic.offset_rules import commit_error
 from stuntbroker.groups.classic.requests import Leaver
 from stuntbroker.groups.classic.state import GroupState
-from stuntbroker.groups.commits import commit_error, missing_group_error
+from stuntbroker.groups.commits import missing_group_error
+from stuntbroker.groups.offset_records import OffsetRecord
 from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, OffsetCommit
-from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
 from tests.kit.groups.group_states import group
@@ -239,3 +240,19 @@ def test_groups_are_listed_by_state_and_type(world: World) -> None:
     assert listed((), ("Classic",)) == ["s", "e"]
     assert listed((), ("consumer", "nonsense")) == []
     assert listed(("Empty",), ("classic", "share")) == ["e"]
+
+
+def test_a_claim_is_compared_with_the_generation_of_a_group_with_generations() -> None:
+    """A group that has only offsets is in generation 0, which is not one: a client without a generation may claim it."""
+    world = World()
+    world.commit(5)
+    simple = world.groups.claim("g", -1)
+    world.stable()
+    reached = world.group().generation
+
+    assert simple == E.NONE
+    assert [world.groups.claim("g", generation) for generation in (-1, reached - 1, reached)] == [
+        E.ILLEGAL_GENERATION,
+        E.ILLEGAL_GENERATION,
+        E.NONE,
+    ]

@@ -6,17 +6,11 @@ from struct import pack
 
 import pytest
 
+from stuntbroker.groups.classic.records import group_key, group_value
 from stuntbroker.groups.classic.state import Group, GroupState, Member, Protocol
+from stuntbroker.groups.offset_records import OffsetRecord, offset_key, offset_value
 from stuntbroker.groups.offsets import StoredOffset
-from stuntbroker.groups.records import (
-    GroupRecord,
-    OffsetRecord,
-    group_key,
-    group_value,
-    offset_key,
-    offset_value,
-    read_record,
-)
+from stuntbroker.groups.records import GroupRecord, read_record
 from stuntbroker.protocol.caches import CACHED_MAX
 from stuntbroker.protocol.hashing import hashes, java_hash, partition_for
 from stuntbroker.protocol.primitives import ZERO_UUID, DecodeError

@@ -84,6 +84,16 @@ def test_a_folder_imports_only_the_folders_of_its_room_that_are_before_it(room: 
     assert any(path.parent.name == folder for path in files_of(room))
 
 
+def test_only_two_modules_of_groups_know_the_types_of_groups() -> None:
+    """Another type of group is a package beside `classic`; what both share knows neither."""
+    shared = [path for path in files_of("groups") if path.parent.name == "groups"]
+    actual = {
+        path.stem for path in shared for _, name in imports_of(path) if name.startswith(f"{FRONT_DOOR}.groups.classic")
+    }
+
+    assert actual == {"coordinator", "records"}
+
+
 def test_the_stuntbroker_package_imports_only_the_fixture_the_broker_and_the_command_line() -> None:
     actual = {str(path): [name for _, name in imports_of(path)] for path in files_of(FRONT_DOOR)}
 

@@ -11,8 +11,7 @@ import pytest
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX
 from stuntbroker.coordinator.state import Phase
-from stuntbroker.groups.claims import REMEMBERED_MAX, Generations
-from stuntbroker.groups.classic.state import Group
+from stuntbroker.groups.claims import GENERATION_NONE, REMEMBERED_MAX, Generations
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import AssignedTopic, InitProducerIdRequest
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -458,14 +457,13 @@ def test_the_number_of_groups_remembered_by_their_claims_is_limited() -> None:
     """The group whose generation has not changed for the longest time is forgotten first."""
     known = Generations()
     for number in range(REMEMBERED_MAX):
-        assert known.claim(f"g{number}", None, 5) == OK
-    assert known.claim("g0", None, 6) == OK
-    assert known.claim("g5", None, 6) == OK
-    assert known.newest("g1", None) == 5
-    assert known.claim("one more", None, 5) == OK
+        assert known.claim(f"g{number}", GENERATION_NONE, 5) == OK
+    assert known.claim("g0", GENERATION_NONE, 6) == OK
+    assert known.claim("g5", GENERATION_NONE, 6) == OK
+    assert known.newest("g1", GENERATION_NONE) == 5
+    assert known.claim("one more", GENERATION_NONE, 5) == OK
 
-    assert (known.newest("g0", None), known.newest("g5", None)) == (6, 6)
-    assert known.newest("g1", None) == -1
-    assert known.newest("g2", Group("g2", generation=3)) == 5
-    assert known.newest("g2", Group("g2", generation=7)) == 7
-    assert known.newest("simple", Group("simple")) == -1
+    assert (known.newest("g0", GENERATION_NONE), known.newest("g5", GENERATION_NONE)) == (6, 6)
+    assert known.newest("g1", GENERATION_NONE) == -1
+    assert known.newest("g2", 3) == 5
+    assert known.newest("g2", 7) == 7

@@ -12,8 +12,9 @@ from stuntbroker.broker.group_ports import group_config
 from stuntbroker.groups.classic.requests import JoinGroup, JoinReply, SyncGroup, SyncReply
 from stuntbroker.groups.classic.state import Group, GroupState, Protocol
 from stuntbroker.groups.coordinator import GroupCoordinator
+from stuntbroker.groups.offset_records import OffsetRecord
 from stuntbroker.groups.offset_requests import FetchedOffset, OffsetCommit
-from stuntbroker.groups.records import GroupRecord, OffsetRecord, read_record
+from stuntbroker.groups.records import GroupRecord, read_record
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     BatchHeader,
