@@ -123,7 +123,11 @@ class ProducerTelemetry(Telemetry):
 
     def _begin(self) -> None:
         if self.tracer is not None:
-            attributes = {**self._attributes, "stuntbroker.transactional_id": self._transactional_id}
+            attributes = {
+                **self._attributes,
+                "messaging.operation.name": "transaction",
+                "stuntbroker.transactional_id": self._transactional_id,
+            }
             self._span = self.tracer.start_span(f"transaction {self._transactional_id}", attributes=attributes)
 
     def _note_error(self, error: ProducerError | None) -> None:
@@ -290,8 +294,11 @@ class ConsumerTelemetry(Telemetry):
         self._measured = {"messaging.operation.name": "poll", "messaging.consumer.group.name": group}
 
     @harmless
-    def received(self, batches: Sequence[Sequence[Any]], since_ns: int) -> None:
-        """Report the records, one sequence for each partition, of a call that began at `since_ns` (nanoseconds since 1970)."""
+    def received(self, batches: Sequence[Sequence[Any]], since_ns: int, is_single: bool = False) -> None:
+        """Report the records, one sequence for each partition, of a call that began at `since_ns` (nanoseconds since 1970).
+
+        `is_single`: the call returns one record, not a batch.
+        """
         for batch in batches:
             if batch:
                 attributes = {
@@ -305,9 +312,9 @@ class ConsumerTelemetry(Telemetry):
         if self.tracer is not None and any(batches):
             leaders = {self._leader_of(batch[0].topic, batch[0].partition) for batch in batches if batch}
             leader = leaders.pop() if len(leaders) == 1 else None
-            self._trace([record for batch in batches for record in batch], since_ns, leader)
+            self._trace([record for batch in batches for record in batch], since_ns, leader, is_single)
 
-    def _trace(self, records: Sequence[Any], since_ns: int, leader: Address | None) -> None:
+    def _trace(self, records: Sequence[Any], since_ns: int, leader: Address | None, is_single: bool) -> None:
         from opentelemetry import trace
 
         assert self.tracer is not None
@@ -316,11 +323,12 @@ class ConsumerTelemetry(Telemetry):
         for record in records[:LINKS_MAX]:
             if (context := _context_of(record.headers)) is not None:
                 links.append(trace.Link(context))
-        attributes: dict[str, str | int] = {
-            **self._attributes,
-            **server_attributes(leader),
-            "messaging.batch.message_count": len(records),
-        }
+        attributes: dict[str, str | int] = {**self._attributes, **server_attributes(leader)}
+        if is_single:
+            attributes["messaging.destination.partition.id"] = str(records[0].partition)
+            attributes["messaging.kafka.offset"] = records[0].offset
+        else:
+            attributes["messaging.batch.message_count"] = len(records)
         name = "poll"
         if len(topics) == 1:
             attributes["messaging.destination.name"] = topic = topics.pop()

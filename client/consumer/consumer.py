@@ -322,7 +322,7 @@ class TransactionalConsumer(CheckedConsumer):
         record = await super().getone(*partitions)
         self._note({TopicPartition(record.topic, record.partition): [record]})
         if self._telemetry is not None:
-            self._telemetry.received([[record]], since_ns)
+            self._telemetry.received([[record]], since_ns, is_single=True)
         return record
 
     async def getmany(

@@ -111,36 +111,45 @@ async def test_a_failed_request_neither_loses_nor_duplicates_records(
     check(broker)
 
 
-REQUESTS = {
-    "InitProducerId": Request.INIT_PRODUCER_ID,
-    "Produce": Request.PRODUCE,
-    "TxnOffsetCommit": Request.TXN_OFFSET_COMMIT,
-    "EndTxn": Request.END_TXN_COMMIT,
-}
+REQUESTS = [
+    (2, "FindCoordinator", Request.FIND_COORDINATOR),
+    (2, "InitProducerId", Request.INIT_PRODUCER_ID),
+    (1, "AddPartitionsToTxn", Request.ADD_PARTITIONS),
+    (2, "Produce", Request.PRODUCE),
+    (1, "AddOffsetsToTxn", Request.ADD_OFFSETS),
+    (2, "TxnOffsetCommit", Request.TXN_OFFSET_COMMIT),
+    (1, "EndTxn", Request.END_TXN_COMMIT),
+    (2, "EndTxn", Request.END_TXN_COMMIT),
+]
+UNNAMED = ErrorCode.INVALID_PARTITIONS
+"""An error that the table does not name for any request."""
 RESTARTED = (Kind.RECOVERABLE,)
 STOPPED = (Kind.CONFIGURATION, Kind.FATAL)
 
 
-@pytest.mark.parametrize("api", REQUESTS)
+def errors_of(request_kind: Request) -> list[tuple[ErrorCode, Kind]]:
+    """Return (error, kind) of each error of the table that is not retried, and of one that the table does not have."""
+    errors = [(ErrorCode(code), kind_of(request_kind, code, NO_FACTS)) for code in (*TABLE[request_kind], UNNAMED)]
+    return [
+        (code, kind)
+        for code, kind in errors
+        # DUPLICATE_SEQUENCE_NUMBER means that the records are written, which would be false for an injected error.
+        if kind not in (Kind.RETRY, Kind.REFRESH) and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    ]
+
+
+@pytest.mark.parametrize(("level", "api", "request_kind"), REQUESTS)
 async def test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one(
-    api: str, stuntbroker: Broker
+    level: int, api: str, request_kind: Request, stuntbroker_factory: Callable[..., Broker]
 ) -> None:
-    """This covers each error of the table that is not retried, and an error that the table does not have."""
     loop = loop_of_the_page()
+    stuntbroker = stuntbroker_factory(**{"transaction.version": level})
     await asyncio.to_thread(prepare, stuntbroker)
     count = RECORDS
     assert await run(stuntbroker) == 1
-    request = REQUESTS[api]
-    # DUPLICATE_SEQUENCE_NUMBER means that the records are written, which would be false for an injected error.
-    codes = [
-        each for each in (*TABLE[request], ErrorCode.INVALID_PARTITIONS) if each != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    ]
-    for code in codes:
-        kind = kind_of(request, code, NO_FACTS)
-        if kind in (Kind.RETRY, Kind.REFRESH):
-            continue
+    for code, kind in errors_of(request_kind):
         fault = await asyncio.to_thread(
-            stuntbroker.faults.add, api, transactional_id="billing-1", times=1, error=ErrorCode(code).name
+            stuntbroker.faults.add, api, transactional_id="billing-1", times=1, error=code.name
         )
         await asyncio.to_thread(stuntbroker.produce, "orders", b"order %02d" % count)
         count += 1
@@ -148,7 +157,7 @@ async def test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_
             with pytest.raises(FatalError) as raised:
                 await loop(stuntbroker.bootstrap, lambda: len(stuntbroker.values("bills")) < count)  # noqa: B023
             assert not isinstance(raised.value, ApplicationRecoverableError)
-        assert await run(stuntbroker, count) == (2 if kind in RESTARTED else 1), ErrorCode(code).name
+        assert await run(stuntbroker, count) == (2 if kind in RESTARTED else 1), code.name
         assert fault.fired == 1
         check(stuntbroker, count)
 
@@ -174,6 +183,28 @@ async def test_the_loop_that_only_writes_writes_each_value_once(
         await write_all(broker.bootstrap, values)
         assert fault.fired, (api, name, count)
         await asyncio.to_thread(fault.remove)
+
+    assert broker.values("numbers") == expected
+
+
+@pytest.mark.parametrize(("level", "api", "request_kind"), [each for each in REQUESTS if "Offset" not in each[1]])
+async def test_the_loop_that_only_writes_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one(
+    level: int, api: str, request_kind: Request, stuntbroker_factory: Callable[..., Broker]
+) -> None:
+    write_all = loop_of_the_page("write_all")
+    broker = stuntbroker_factory(**{"transaction.version": level})
+    await asyncio.to_thread(broker.create_topic, "numbers")
+    expected = []
+    for code, kind in errors_of(request_kind):
+        fault = await asyncio.to_thread(broker.faults.add, api, transactional_id="writer-1", times=1, error=code.name)
+        values = [f"{code.name} {number}".encode() for number in range(2)]
+        expected += values
+        if kind in (*RESTARTED, *STOPPED):
+            with pytest.raises(FatalError) as raised:
+                await write_all(broker.bootstrap, values)
+            assert isinstance(raised.value, ApplicationRecoverableError) is (kind in RESTARTED), code.name
+        await write_all(broker.bootstrap, values)
+        assert fault.fired == 1, code.name
 
     assert broker.values("numbers") == expected
 
