@@ -18,6 +18,8 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "client/producer/test_every_error.py::test_a_commit_whose_response_was_lost_is_never_reported_as_failed": ".*-2",
     "client/producer/test_random_faults.py::test_readable_transactions_are_exactly_those_reported_as_committed": "0-2|50-1|75-2",
     "client/test_template_under_faults.py::test_a_failed_request_neither_loses_nor_duplicates_records": ".*-1",
+    "client/test_template_under_faults.py::test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one":
+        "2-.*|1-Add.*",
     "client/test_template_under_faults.py::test_a_rebalance_during_a_transaction_neither_loses_nor_duplicates_records":
         None,
     "client/test_template_under_faults.py::test_fault_plans_neither_lose_nor_duplicate_records":
