@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct, pack
 from typing import Final
 
-from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, Txn, partitions_by_topic
+from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, Txn, partitions_by_topic, txn_of
 from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
@@ -282,7 +282,7 @@ def state_of(
         timed_out_epoch = init_version = -1
     elif init_version == -1:
         init_version = init_version_unknown
-    return Txn(
+    return txn_of(
         transactional_id=transactional_id,
         producer_id=fields.producer_id,
         previous_producer_id=fields.previous_producer_id,

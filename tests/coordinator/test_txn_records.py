@@ -26,7 +26,7 @@ from stuntbroker.coordinator.records import (
     usual_records,
     value_of,
 )
-from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.coordinator.state import Phase, Txn, txn_of
 from stuntbroker.protocol.batches.records import BatchHeader, Record, build_batch, read_header
 from stuntbroker.protocol.caches import CACHED_MAX
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
@@ -40,7 +40,7 @@ T0 = frozenset({("t", 0)})
 
 def stored(phase: Phase, **changes: Any) -> Txn:
     """A state with the field values that all golden bytes share, except for `changes`."""
-    txn = Txn("txn-1", producer_id=1_000, producer_epoch=0, timeout_ms=60_000, phase=phase, updated_at_ms=NOW)
+    txn = txn_of("txn-1", producer_id=1_000, producer_epoch=0, timeout_ms=60_000, phase=phase, updated_at_ms=NOW)
     return with_fields(txn, **changes)
 
 
@@ -111,22 +111,22 @@ EPOCHS = st.integers(-1, 32_767)
 TOPICS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.just("t" * 249)
 PARTITIONS = st.frozensets(st.tuples(TOPICS, st.integers(0, 2**31 - 1)), max_size=6)
 TXNS = st.builds(
-    Txn,
+    txn_of,
     st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
-    IDS,
-    IDS,
-    IDS,
-    EPOCHS,
-    EPOCHS,
-    EPOCHS,
-    st.integers(-1, 2**31 - 1),
-    st.sampled_from(Phase),
-    PARTITIONS,
-    IDS,
-    IDS,
-    st.sampled_from([0, 2]),
-    EPOCHS,
-    st.integers(-1, 6),
+    producer_id=IDS,
+    previous_producer_id=IDS,
+    next_producer_id=IDS,
+    producer_epoch=EPOCHS,
+    next_producer_epoch=EPOCHS,
+    last_producer_epoch=EPOCHS,
+    timeout_ms=st.integers(-1, 2**31 - 1),
+    phase=st.sampled_from(Phase),
+    partitions=PARTITIONS,
+    started_at_ms=IDS,
+    updated_at_ms=IDS,
+    client_version=st.sampled_from([0, 2]),
+    timed_out_epoch=EPOCHS,
+    init_version=st.integers(-1, 6),
 ).map(lambda txn: with_fields(txn, partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)
 
 
@@ -208,7 +208,7 @@ WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in 
 
 
 def test_a_batch_is_encoded_for_transactional_ids_of_any_length() -> None:
-    txn = Txn(
+    txn = txn_of(
         "",
         producer_id=1,
         previous_producer_id=1,

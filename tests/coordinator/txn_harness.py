@@ -17,7 +17,7 @@ from stuntbroker.coordinator.requests import (
     Request,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import COMPLETED, PREPARED, Phase, Txn
+from stuntbroker.coordinator.state import COMPLETED, PREPARED, Phase, Txn, txn_of
 from stuntbroker.protocol.topic_names import TopicPartition
 
 ID = "payments"
@@ -40,7 +40,7 @@ ENDING = (Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)
 
 def with_fields(txn: Txn, **fields: Any) -> Txn:
     """The same state with other values in some fields, whether or not a transition leads there."""
-    return Txn(**(txn.as_dict() | fields))
+    return txn_of(**(txn.as_dict() | fields))
 
 
 def replaced(request: Any, **fields: Any) -> Any:
@@ -57,7 +57,7 @@ def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     """A state in this phase; an open or prepared transaction contains the partition orders-0."""
     held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()
     started_at_ms = -1 if phase is Phase.EMPTY else STARTED
-    txn = Txn(
+    txn = txn_of(
         ID,
         producer_id=PRODUCER,
         previous_producer_id=PRODUCER,

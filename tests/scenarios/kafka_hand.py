@@ -16,7 +16,7 @@ from struct import pack
 from typing import Any, Final
 
 from stuntbroker.coordinator.records import key_of, value_of
-from stuntbroker.coordinator.state import Phase, Txn, new_txn
+from stuntbroker.coordinator.state import Phase, Txn, new_txn, txn_of
 from tests.conformance.batches import batch, record
 from tests.conformance.side import BUSY, Side, errors_of, prepare
 from tests.conformance.wire import APIS_BY_NAME, Link, header, read_reply, request_body
@@ -83,7 +83,7 @@ class KafkaHand:
         )
         txn = new_txn(names.transactional_id, created.producer_id, epoch - 1)
         fields = {"previous_producer_id": created.producer_id, "timeout_ms": 60_000, "updated_at_ms": self.now_ms()}
-        self._write(Txn(**(txn.as_dict() | fields)))
+        self._write(txn_of(**(txn.as_dict() | fields)))
         return True
 
     def restarts(self, command: Command, observer: Observer) -> bool:
@@ -96,7 +96,7 @@ class KafkaHand:
             case ["expire", *_] if command.transcript != ["nothing"]:
                 assert observer.last is not None
                 fields = {"updated_at_ms": self.now_ms() - EXPIRED_MS}
-                self._write(Txn(**(observer.last.as_dict() | fields)))
+                self._write(txn_of(**(observer.last.as_dict() | fields)))
                 observer.pass_over()
                 return True
         return False

@@ -16,7 +16,7 @@ from txn_harness import PRODUCER, SPARE
 from txn_scenarios import record
 
 from stuntbroker.coordinator.records import read_record
-from stuntbroker.coordinator.state import PREPARED, Phase, Txn
+from stuntbroker.coordinator.state import PREPARED, Phase, Txn, txn_of
 from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader, marker_of, read_header, read_records
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
@@ -73,7 +73,7 @@ class Names:
             "next_producer_id": self.known(txn.next_producer_id),
             "partitions": frozenset(map(self.script_partition, txn.partitions)),
         }
-        return Txn(**(txn.as_dict() | fields))
+        return txn_of(**(txn.as_dict() | fields))
 
 
 class Observer:

@@ -17,7 +17,7 @@ from stuntbroker.broker.transactions.coordinator_errors import (
 )
 from stuntbroker.broker.transactions.fences import Identity
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
-from stuntbroker.coordinator.state import Txn, new_txn
+from stuntbroker.coordinator.state import new_txn, txn_of
 from stuntbroker.protocol.errors import DraftCode, ErrorCode
 from tests.kit.cases import check_each
 
@@ -74,7 +74,7 @@ CELLS = [
 
 
 def connection(remembers: bool, init_version: int) -> Any:
-    txn = Txn(**(new_txn(TXN, 1).as_dict() | {"init_version": init_version}))
+    txn = txn_of(**(new_txn(TXN, 1).as_dict() | {"init_version": init_version}))
     actor = None if init_version == -2 else SimpleNamespace(txn=txn)
     fences = SimpleNamespace(refuse=lambda *_: None)
     transactions = SimpleNamespace(actor_of=lambda name: actor if name == TXN else None, fences=fences)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.metadata.topics import INTERNAL_COMPACTION_LAG_MS
-from stuntbroker.coordinator.state import Txn
+from stuntbroker.coordinator.state import txn_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.features import UpgradeType
 from stuntbroker.protocol.messages import delete_records_request as deleting
@@ -396,7 +396,7 @@ async def test_time_outs_and_expiry_are_checked_at_the_configured_intervals(inte
         client = rig.client()
         assert add(client, pair(init(client, two_phase=False))) == OK
         actor = rig.actor(TXN)
-        actor.txn = Txn(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # Already past.
+        actor.txn = txn_of(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # Already past.
         rig.pass_time(interval_ms - 1)
         assert described(client).transaction_state == "Ongoing"
         rig.pass_time(1)

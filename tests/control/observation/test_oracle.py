@@ -10,7 +10,7 @@ import pytest
 from stuntbroker.broker.transactions.registry import Transactions
 from stuntbroker.control.control import Control
 from stuntbroker.coordinator import state as states
-from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.coordinator.state import Phase, Txn, txn_of
 from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -182,7 +182,7 @@ def give_an_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
         fields = txn.as_dict()
         if txn.phase in (Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT):
             fields["producer_epoch"] -= 1
-        return append(self, actor, Txn(**fields), deferred)
+        return append(self, actor, txn_of(**fields), deferred)
 
     monkeypatch.setattr(Transactions, "append", appended)
 

@@ -12,7 +12,7 @@ import pytest
 from audit_harness import Log, World, every_record
 
 from stuntbroker.coordinator.records import key_of, value_of
-from stuntbroker.coordinator.state import Phase, Txn, new_txn
+from stuntbroker.coordinator.state import Phase, new_txn, txn_of
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
 from stuntbroker.pipeline.audit.folder import read_folder
@@ -26,7 +26,7 @@ A, B = ("t", 0), ("t", 1)
 def test_a_record_of_the_transaction_log_becomes_a_row_with_all_that_is_in_it(tmp_path: Path) -> None:
     """The row includes tagged fields, also those that only our broker writes."""
     world = World(tmp_path)
-    full = Txn(
+    full = txn_of(
         "id",
         producer_id=1,
         previous_producer_id=2,
