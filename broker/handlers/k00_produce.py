@@ -306,6 +306,10 @@ def _refuse_all(request: AskingPart[ProducePorts], acks: int, answer: QuickProdu
     return _unacknowledged(request, True) if acks == ACKS_NONE else answer
 
 
+_NOT_ADDED: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
+"""Errors of a verification for a partition that is not part of the transaction: which of them depends on the version."""
+
+
 class _PendingProduce:
     """A request whose partitions must be verified by, or added to, the transaction before its batches are appended."""
 
@@ -389,7 +393,10 @@ class _PendingProduce:
 
     def _verified(self, batch: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
-            _refuse(batch.response, leader_code(reply.error, KEY, self.version))
+            code = leader_code(reply.error, KEY, self.version)
+            _refuse(batch.response, code)
+            if code in _NOT_ADDED:
+                batch.response.error_message = "the partition was not added to the transaction"
         self.unanswered -= 1
         if not self.unanswered:
             self._write(self.request.broker.clock.now_ms())

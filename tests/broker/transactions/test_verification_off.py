@@ -10,7 +10,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.groups.group_requests import add_offsets, commit_in_txn
 from tests.kit.groups.group_requests import init as init_one_phase
 from tests.kit.rig import running_rig
-from tests.kit.transactions.two_phase import OK, TXN, committed, end, init, pair, prepared, write
+from tests.kit.transactions.two_phase import OK, TXN, committed, end, init, pair, prepared, write, written
 from tests.kit.transactions.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
 from tests.kit.valid_requests import TOPIC
 
@@ -76,6 +76,18 @@ async def test_a_partition_that_was_not_added_is_refused_by_releases_that_verify
         owner = pair(init_one_phase(client, TXN, version=1))
         heard = write(client, owner, "a", 0, 7), commit_in_txn(client, TXN, owner, 5, version=2)
         assert heard == RELEASES[release]
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, REFUSED), (10, REFUSED), (11, ErrorCode.TRANSACTION_ABORTABLE)])
+async def test_a_partition_that_was_not_added_is_refused_with_the_reason(
+    version: int, code: ErrorCode, data_dir: Path
+) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
+        response = written(client, pair(init_one_phase(client, TXN, version=1)), "a", version=version)
+
+    assert (response.error_code, response.error_message) == (code, "the partition was not added to the transaction")
 
 
 async def test_each_listener_verifies_partitions_as_its_release_does(data_dir: Path) -> None:

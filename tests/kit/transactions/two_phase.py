@@ -45,6 +45,13 @@ def kept(answer: Any) -> Pair:
 
 
 def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: int = 12) -> int:
+    """Send Produce of one transactional record; return the error code."""
+    code: int = written(client, owner, value, sequence, version).error_code
+    return code
+
+
+def written(client: Client, owner: Pair, value: str, sequence: int = 0, version: int = 12) -> Any:
+    """As `write`; return the response of the partition."""
     data = bytes(
         build_batch(
             [(b"k", value.encode())],
@@ -56,8 +63,7 @@ def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: i
         )
     )
     request = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
-    code: int = client.ask(request, version).responses[0].partition_responses[0].error_code
-    return code
+    return client.ask(request, version).responses[0].partition_responses[0]
 
 
 def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> Any:
