@@ -118,7 +118,7 @@ def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_k
     main = (
         "import sys\nwith psycopg.connect(sys.argv[2]) as database:\n    relay(sys.argv[1], database, lambda: True)\n"
     )
-    chance, rows = random.Random(939), 6000
+    chance, rows = random.Random(939), 3000
     with (
         stuntbroker.broker({"transaction.two.phase.commit.enable": True}, topics={"events": 1}) as broker,
         postgres_server(tmp_path) as address,
@@ -131,7 +131,7 @@ def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_k
         )
         left = rows
         while left:
-            goal = max(0, left - chance.randrange(1, 1500))
+            goal = max(0, left - chance.randrange(1, 750))
             relay = subprocess.Popen([sys.executable, "-c", code + main, broker.bootstrap, address])
             try:
                 while left > goal and relay.poll() is None:
