@@ -13,7 +13,7 @@ from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_first, append_or_error
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.plain_produce import GENERAL
-from stuntbroker.broker.produce.produce_checks import check_content, has_transactional
+from stuntbroker.broker.produce.produce_checks import check_content, has_transactional, with_latest_timestamp
 from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
 from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
 from stuntbroker.broker.requests.apis import NO_RESPONSE
@@ -240,8 +240,13 @@ def _accept(
             records = records[:size]
             if large is not None:
                 large.batch = records
+        is_first = budget.is_whole
+        if large is None and header.max_timestamp < header.base_timestamp and not config.log_append_time:
+            records, header = with_latest_timestamp(records, header, budget)
         filled = None if large is None else large.is_filled
-        error, message, response.record_errors = check_content(records, header, config, now_ms, budget, filled)
+        error, message, response.record_errors = check_content(
+            records, header, config, now_ms, budget, filled, is_first
+        )
         if error == OK:
             return AcceptedBatch(response, log, records, header)
         response.log_start_offset = log.log_start_offset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.requests.repeated_topics import partitions_by_topic
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
-from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches.budget import RECORD_STEPS, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.batches.walk import spans
 from stuntbroker.protocol.errors import ErrorCode
@@ -56,8 +56,6 @@ BATCH_STEPS: Final = 32
 """Cost of reading a batch from its file, in steps of a ReadBudget."""
 TIME_LOOKUP_COST: Final = 10
 """Cost of a look-up by time in slice units: reads a file, and may have to open it."""
-RECORD_STEPS: Final = 3
-"""Cost of reading a record, in steps of a ReadBudget."""
 
 
 def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.protocol.batches.budget import BYTES_MAX, BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches.budget import BYTES_MAX, RECORD_STEPS, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.check import READ_MAX, records_fill, small_records_wrong
 from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
@@ -21,8 +21,10 @@ from stuntbroker.protocol.batches.records import (
     NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
+    read_header,
+    with_max_timestamp,
 )
-from stuntbroker.protocol.batches.walk import ANY_TIME, FAULTS_MAX, Walked, walk
+from stuntbroker.protocol.batches.walk import ANY_TIME, FAULTS_MAX, Walked, spans, walk
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
@@ -57,6 +59,30 @@ def has_transactional(topic_batches: TopicBatches) -> bool:
     )
 
 
+def with_latest_timestamp(batch: Buffer, header: BatchHeader, budget: ReadBudget) -> tuple[Buffer, BatchHeader]:
+    """Return a batch whose max timestamp is below its base timestamp, and its header, with the latest timestamp of its records.
+
+    Kafka computes the max timestamp of every batch; IBM/sarama up to 1.45.0 always sends -1. A batch whose records cannot be read
+    stays as it is: `check_content` refuses it.
+    """
+    latest = NO_TIMESTAMP
+    try:
+        payload, pos = budget.opened(header, batch, OPENED_MAX)
+        for span in spans(header, payload, pos):
+            budget.steps -= RECORD_STEPS
+            if budget.steps < 0:
+                raise BudgetExceeded
+            latest = max(latest, span.timestamp)
+    except BudgetExceeded:
+        latest = max(latest, header.base_timestamp)  # Unlike Kafka: the work of reading records is limited.
+    except ValueError:
+        return batch, header
+    if latest == header.max_timestamp:
+        return batch, header
+    batch = with_max_timestamp(batch, latest)
+    return batch, read_header(batch)
+
+
 def check_content(
     batch: Buffer,
     header: BatchHeader,
@@ -64,10 +90,12 @@ def check_content(
     now_ms: int,
     budget: ReadBudget,
     is_filled: bool | None = None,
+    is_first: bool | None = None,
 ) -> ContentVerdict:
     """Validate the records of a batch against its header and the topic's configuration, as far as they are read.
 
-    `is_filled`: result of `records_fill` for an uncompressed batch if it was already computed, else None.
+    `is_filled`: result of `records_fill` for an uncompressed batch if it was already computed, else None. `is_first`: whether no
+    other batch of the request has used the budget; None if this one has not used it either.
     """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
     too_late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
@@ -85,7 +113,7 @@ def check_content(
     times = ANY_TIME
     if by_client:
         times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
-    whole = budget.is_whole
+    whole = budget.is_whole if is_first is None else is_first
     try:
         walked = _read(batch, header, config.compact, times, budget) if read else None
     except BudgetExceeded:

@@ -12,6 +12,8 @@ STEPS_MAX: Final = 110_000
 BYTES_PER_STEP: Final = 128
 """Decompressed bytes that count as one step: decompression runs at 300 MB/s or faster, depending on the codec."""
 BYTES_MAX: Final = STEPS_MAX * BYTES_PER_STEP
+RECORD_STEPS: Final = 3
+"""Steps for reading a record's timestamp and offset."""
 OPENING_STEPS: Final = 32
 """Steps for decompressing a batch, in addition to those for its bytes."""
 

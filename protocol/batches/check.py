@@ -126,7 +126,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> HeaderVe
         return header, ErrorCode.INVALID_RECORD, wrong
     if producer_id >= 0 and base_sequence < 0:
         return header, ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence"
-    # Unlike Kafka: Kafka corrects a wrong max timestamp or timestamp type; here a batch is stored unchanged.
+    # Unlike Kafka: Kafka corrects every wrong max timestamp, and the timestamp type (`produce_checks.with_latest_timestamp`).
     return header, _OK, None
 
 
@@ -147,7 +147,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
         crc,
         attributes,
         last_offset_delta,
-        _,
+        base_timestamp,
         timestamp,
         producer_id,
         _,
@@ -160,7 +160,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
         or attributes & NOT_PLAIN
         or base_offset
         or size > size_max
-        or timestamp > timestamp_max
+        or not base_timestamp <= timestamp <= timestamp_max
         or last_offset_delta + 1 != count
         or (base_sequence < 0 and producer_id >= 0)
         or crc32c(records[CRC_FROM:]) != crc

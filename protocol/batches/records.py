@@ -293,6 +293,14 @@ def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
     return stamped
 
 
+def with_max_timestamp(batch: Buffer, max_timestamp: int) -> bytearray:
+    """Return a copy of the batch with another max timestamp in its header."""
+    stamped = bytearray(batch)
+    _stamp_time(stamped, _MAX_TIMESTAMP_AT, max_timestamp)
+    seal(stamped)
+    return stamped
+
+
 pack_head: Final = Struct(">qiibI").pack
 _pack_body_head: Final = Struct(">iibI").pack
 _pack_marker: Final = Struct(">hiqqqhii12six").pack

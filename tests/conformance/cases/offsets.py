@@ -25,12 +25,14 @@ def list_offsets(side: Side) -> None:
         batch(deltas, base_timestamp=T0 + 150, max_timestamp=T0 + 210, attributes=GZIP),
         some(1, base_timestamp=-1),
         some(1, base_timestamp=T0 + 260),
+        batch(deltas, base_timestamp=T0 + 300, max_timestamp=-1),
+        batch(deltas, base_timestamp=T0 + 330, max_timestamp=-1, attributes=GZIP),
     )
     for version in range(1, 12):
         for name in (topic, empty):
             for stamp in (
                 -1, -2, -3, -4, -5, -6, -7, -100, 0, T0, T0 + 100, T0 + 101, T0 + 150, T0 + 200, T0 + 210, T0 + 230,
-                T0 + 251, T0 + 260, T0 + 261, 2**62,
+                T0 + 251, T0 + 260, T0 + 261, T0 + 310, T0 + 355, T0 + 370, T0 + 391, 2**62,
             ):  # fmt: skip
                 for isolation in (0, 1) if stamp in (-1, -3, T0) and version > 1 else (0,):
                     part = {"partition_index": 0, "timestamp": stamp}
