@@ -62,12 +62,12 @@ def has_transactional(topic_batches: TopicBatches) -> bool:
 def with_latest_timestamp(batch: Buffer, header: BatchHeader, budget: ReadBudget) -> tuple[Buffer, BatchHeader]:
     """Return a batch whose max timestamp is below its base timestamp, and its header, with the latest timestamp of its records.
 
-    Kafka computes the max timestamp of every batch; IBM/sarama up to 1.45.0 always sends -1. A batch whose records cannot be read
-    stays as it is: `check_content` refuses it.
+    Kafka computes the max timestamp of every batch; IBM/sarama up to 1.45.0 always sends -1. A batch with
+    invalid records stays as it is, for `check_content`.
     """
     latest = NO_TIMESTAMP
     try:
-        payload, pos = budget.opened(header, batch, OPENED_MAX)
+        payload, pos = budget.opened(header, batch)
         for span in spans(header, payload, pos):
             budget.steps -= RECORD_STEPS
             if budget.steps < 0:
