@@ -31,7 +31,7 @@ from stuntbroker.storage.leader_epochs import FIRST_EPOCH, FIRST_LEADER, LeaderE
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.points import Points
-from stuntbroker.storage.producers import Producer, ProducerStates, last_offset_of
+from stuntbroker.storage.producers import Producer, ProducerStates, RememberedBatch, last_offset_of
 from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
@@ -182,9 +182,8 @@ class PartitionLog(SegmentedLog):
             if not (header.attributes & TRANSACTIONAL and producers.continues(producer, header)):
                 admitted = producers.admit(header, opens_transaction)
                 if admitted:
-                    if isinstance(admitted, tuple):
-                        _, _, first_offset, _, timestamp_ms = admitted
-                        return OK, first_offset, timestamp_ms
+                    if isinstance(admitted, RememberedBatch):
+                        return OK, admitted.first_offset, admitted.timestamp_ms
                     return admitted, -1, -1
                 producer = None
             # Otherwise the batch continues the producer's sequence, and `admit` would return OK (test_append_shortcuts.py

@@ -51,8 +51,10 @@ def _producers(data: bytes) -> Iterator[str]:
     for producer_id, producer in states.producers.items():
         batch = ""
         if producer.batches:
-            first_sequence, last_sequence, first_offset, last_offset, _ = producer.batches[-1]
-            batch = f" sequence={first_sequence}..{last_sequence} offset={first_offset}..{last_offset}"
+            last = producer.batches[-1]
+            batch = (
+                f" sequence={last.first_sequence}..{last.last_sequence} offset={last.first_offset}..{last.last_offset}"
+            )
         opened = f" open_since={producer.txn_first_offset}" if producer.txn_first_offset >= 0 else ""
         yield (
             f"producer={producer_id}:{producer.epoch}{batch}{opened} timestamp={producer.last_timestamp} "

@@ -26,7 +26,7 @@ from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ProducerStates
+from stuntbroker.storage.producers import ProducerStates, RememberedBatch
 from stuntbroker.storage.recovery import recover
 
 NOW_MS = 1_700_000_000_000
@@ -187,7 +187,13 @@ def view(log: PartitionLog, *, batches_remembered: int = 5) -> View:
         log.size,
         [bytes(data) for _, data in log.batches()],
         {
-            pid: (p.epoch, p.batches[-batches_remembered:], p.last_timestamp, p.coordinator_epoch, p.txn_first_offset)
+            pid: (
+                p.epoch,
+                remembered(p.batches[-batches_remembered:]),
+                p.last_timestamp,
+                p.coordinator_epoch,
+                p.txn_first_offset,
+            )
             for pid, p in log.producers.producers.items()
         },
         list(log.producers.open_txns.items()),
@@ -262,11 +268,19 @@ def dirty(
     return log
 
 
+def remembered(batches: list[RememberedBatch]) -> list[tuple[int, int, int, int, int]]:
+    """Return (first sequence, last sequence, first offset, last offset, timestamp in ms) of batches that a producer has sent."""
+    return [
+        (each.first_sequence, each.last_sequence, each.first_offset, each.last_offset, each.timestamp_ms)
+        for each in batches
+    ]
+
+
 def facts_of(producers: ProducerStates) -> dict[int, dict[str, object]]:
     """Return all that is known of each producer. A compiled class has no `__slots__` to read."""
     return {
         producer_id: {
-            name: value
+            name: remembered(producer.batches) if name == "batches" else value
             for name in dir(producer)
             if not name.startswith("_") and not callable(value := getattr(producer, name))
         }

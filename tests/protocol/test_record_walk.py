@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -270,24 +271,30 @@ def test_an_int32_may_have_five_bytes_and_keeps_32_bits() -> None:
 
 HEADER = b"\0\x01"
 LONG_HEADER = long(0) * 2
-BOMBS: Final = {
-    "many headers": (1, record(headers=varint(100_000) + HEADER * 100_000)),
-    "many long headers": (1, record(headers=varint(20_000) + LONG_HEADER * 20_000)),
-    "records of many headers": (500, b"".join(record(n, headers=varint(200) + HEADER * 200) for n in range(500))),
-    "many records": (100_000, b"".join(record(n) for n in range(100_000))),
-    "many records of long numbers": (
+
+
+def records(count: int, **fields: Any) -> tuple[int, bytes]:
+    return count, b"".join(record(n, **fields) for n in range(count))
+
+
+BOMBS: Final[dict[str, Callable[[], tuple[int, bytes]]]] = {
+    "many headers": lambda: (1, record(headers=varint(100_000) + HEADER * 100_000)),
+    "many long headers": lambda: (1, record(headers=varint(20_000) + LONG_HEADER * 20_000)),
+    "records of many headers": lambda: records(500, headers=varint(200) + HEADER * 200),
+    "many records": lambda: records(100_000),
+    "many records of long numbers": lambda: (
         10_000,
         b"".join(record(long(n), key=long(0), value=long(0)) for n in range(10_000)),
     ),
-    "many records without key": (100_000, b"".join(record(n, key=b"\x01") for n in range(100_000))),
-    "many late records": (20_000, b"".join(record(n, time=varint(1 << 40)) for n in range(20_000))),
+    "many records without key": lambda: records(100_000, key=b"\x01"),
+    "many late records": lambda: records(20_000, time=varint(1 << 40)),
 }
 
 
 @pytest.mark.parametrize("what", BOMBS)
 def test_a_walk_reads_no_more_bytes_than_its_steps_allow(what: str) -> None:
     """A step covers at most a bounded number of bytes, for any kind of record and header."""
-    count, payload = BOMBS[what]
+    count, payload = BOMBS[what]()
 
     class Counted(bytes):
         looks = 0
@@ -307,7 +314,7 @@ def test_a_walk_reads_no_more_bytes_than_its_steps_allow(what: str) -> None:
 
 def test_a_long_header_is_more_steps_than_a_short_one() -> None:
     for what, headers, each in (("many headers", 100_000, 1), ("many long headers", 20_000, 9)):
-        assert MANY - walk(BOMBS[what][1], 0, header(1), MANY).steps == headers * each + UNUSUAL_STEPS
+        assert MANY - walk(BOMBS[what]()[1], 0, header(1), MANY).steps == headers * each + UNUSUAL_STEPS
 
 
 def test_faults_that_were_found_before_the_steps_were_used_up_are_reported() -> None:

@@ -11,7 +11,7 @@ from stuntbroker.protocol.batches.records import SEQUENCE_MAX, BatchHeader, read
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ProducerStates
+from stuntbroker.storage.producers import ProducerStates, RememberedBatch
 from tests.kit.logs import NOW_MS, OK, batch, facts_of, killed, new_log
 
 producers = st.integers(0, 1)
@@ -61,8 +61,8 @@ def test_random_appends_end_in_the_producer_state_of_the_rules(walk: list[tuple[
                     data, read = log_with(log, header)  # type: ignore[arg-type]
                     verdict = rules.admit(read, zero)
                     error, offset, _ = log.append_client(data, read, NOW_MS, zero)
-                    if isinstance(verdict, tuple):
-                        assert (error, offset) == (OK, verdict[2])
+                    if isinstance(verdict, RememberedBatch):
+                        assert (error, offset) == (OK, verdict.first_offset)
                     else:
                         assert error is verdict
                         if verdict is OK:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, read_header
+from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.storage.producers import AbortedTxn, ProducerStates
-from tests.kit.logs import NOW_MS, OK, batch
+from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch
+from tests.kit.logs import NOW_MS, OK, batch, remembered
 
 PID = 7
 OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -28,7 +30,7 @@ def ask(
 ) -> ErrorCode | str:
     header = read_header(batch(count, pid=PID, epoch=epoch, seq=seq, txn=txn))._replace(producer_epoch=epoch)
     answer = states.admit(header, zero)
-    return DUPLICATE if isinstance(answer, tuple) else answer
+    return DUPLICATE if isinstance(answer, RememberedBatch) else answer
 
 
 def note(states: ProducerStates, epoch: int, seq: int, count: int = 1, *, txn: bool = False, at: int = 0) -> None:
@@ -159,7 +161,7 @@ def test_a_marker_ends_the_transaction_and_forgets_batches_only_of_an_older_epoc
     assert entry == (None if commit else AbortedTxn(PID, 0, 4, 5))
     assert (producer.epoch, producer.coordinator_epoch, producer.last_timestamp) == (3 + newer_epoch, 9, NOW_MS + 5)
     assert (producer.txn_first_offset, states.open_txns) == (-1, {})
-    assert [first for first, *_ in producer.batches] == ([] if newer_epoch else [0])
+    assert [batch.first_sequence for batch in producer.batches] == ([] if newer_epoch else [0])
 
 
 def test_a_marker_without_a_transaction_adds_no_aborted_transaction_entry() -> None:
@@ -180,14 +182,16 @@ def test_the_last_five_batches_are_remembered_and_the_first_offset_of_each() -> 
     states = known(0, *((n * 3, 3) for n in range(7)))
 
     header = read_header(batch(3, pid=PID, epoch=0, seq=6))
-    assert states.admit(header, False) == (6, 8, 6, 8, NOW_MS)
+    repeated = states.admit(header, False)
+    assert isinstance(repeated, RememberedBatch)
+    assert remembered([repeated]) == [(6, 8, 6, 8, NOW_MS)]
     assert [ask(states, 0, n * 3, 3) for n in range(7)] == [OUT_OF_ORDER] * 2 + [DUPLICATE] * 5
 
 
 def test_a_batch_may_cross_the_highest_sequence() -> None:
     states = known(0, (SEQUENCE_MAX - 1, 5))
 
-    assert states.producers[PID].batches[0][:2] == (SEQUENCE_MAX - 1, 2)
+    assert remembered(states.producers[PID].batches)[0][:2] == (SEQUENCE_MAX - 1, 2)
     assert (ask(states, 0, SEQUENCE_MAX - 1, 5), ask(states, 0, 3), ask(states, 0, 0)) == (DUPLICATE, OK, OUT_OF_ORDER)
 
 
@@ -225,6 +229,26 @@ def test_a_snapshot_is_the_bytes_that_kafka_writes() -> None:
     assert states.snapshot() == GOLDEN
     assert ProducerStates.from_snapshot(GOLDEN).snapshot() == GOLDEN
     assert ProducerStates.from_snapshot(GOLDEN).open_txns == {1_000: 10}
+
+
+@pytest.mark.parametrize(
+    ("last_sequence", "offset_delta", "next_sequence"), [(4, 4, 5), (1, 4, 2), (SEQUENCE_MAX, 2, 0), (-1, 3, 0)]
+)
+def test_a_snapshot_restores_the_last_batch_of_a_producer(
+    last_sequence: int, offset_delta: int, next_sequence: int
+) -> None:
+    """Kafka's own batches of offset commits have no sequence: their last one is -1."""
+    out = bytearray((0, 1))
+    entry = ProducerEntry(PID, 3, last_sequence, 100, offset_delta, NOW_MS, 2, -1)
+    ProducerSnapshot(0, [entry]).encode(out, 1)
+    out[2:6] = crc32c(out[6:]).to_bytes(4, "big")
+
+    states = ProducerStates.from_snapshot(bytes(out))
+
+    producer = states.producers[PID]
+    assert (producer.last_sequence, producer.next_sequence) == (last_sequence, next_sequence)
+    assert producer.batches[0].first_offset == 100 - offset_delta
+    assert states.snapshot() == out
 
 
 @pytest.mark.parametrize("at", range(len(GOLDEN)))
@@ -316,8 +340,8 @@ def test_random_appends_and_markers_get_the_verdicts_of_the_model(walk: list[tup
                 states = ProducerStates.from_snapshot(states.snapshot())
                 model.cached = model.cached[-1:]
         producer = states.producers.get(PID)
-        remembered = [batch[:3] for batch in producer.batches] if producer else []
-        assert remembered == model.cached
+        cached = [batch[:3] for batch in remembered(producer.batches)] if producer else []
+        assert cached == model.cached
         assert states.open_txns == ({PID: model.txn_at} if model.txn_at >= 0 else {})
 
 
