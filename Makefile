@@ -19,7 +19,7 @@ JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 .PHONY: help run demo test test-all peers-kafka spark-faults conformance bench bench-clients bench-oracle generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
 
 help:           ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

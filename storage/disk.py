@@ -10,6 +10,7 @@ anything else is refused with a StorageError that names it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 import stat
@@ -90,7 +91,7 @@ class Disk:
         try:
             fd = os.open(path, how | _OPEN_FLAGS, FILE_MODE)
         except OSError as fault:
-            if fault.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            if fault.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EOPNOTSUPP):
                 raise self.not_regular(path) from fault
             raise
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -135,7 +136,14 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         """Sync a file's content, so that it survives a power cut. A new file's name needs `sync_path` of its folder."""
-        os.fdatasync(fd)
+        full_sync: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+        if full_sync is None:
+            os.fdatasync(fd)
+            return
+        try:  # macOS has no fdatasync, and its fsync leaves data in the drive's cache.
+            fcntl.fcntl(fd, full_sync)
+        except OSError:  # The file system has no such call.
+            os.fsync(fd)
 
     def set_modified_ns(self, fd: int, modified_ns: int) -> None:
         """Set the time at which an open file was last written, in ns since 1970."""
@@ -151,8 +159,6 @@ class Disk:
 
     def lock(self, fd: int) -> bool:
         """Lock an open file until it is closed; False when another process, or another descriptor, has it locked."""
-        import fcntl
-
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -280,7 +280,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 def _bound(family: int, address: str, port: int) -> socket.socket:
     """Return a bound, non-blocking socket. Raises OSError."""
-    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

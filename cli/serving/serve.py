@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import NODES_MAX, ConfigError
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Thresholds of the garbage collector: high, because objects per id and per record form no cycles."""
+OPEN_FILES_TRIED: Final = (*(1 << power for power in range(20, 13, -1)), 10_240)
+"""Limits of open files that are tried after the hard limit. macOS always accepts the last one, its OPEN_MAX."""
 
 
 class _CannotStop(Exception):
@@ -287,10 +289,17 @@ def _raise_file_limit() -> int:
     """Raise the limit of open files as far as allowed, and return it: partitions and clients need one file each."""
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard if hard != resource.RLIM_INFINITY else NO_LIMIT
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (hard, *OPEN_FILES_TRIED):
+        if wanted != resource.RLIM_INFINITY and wanted <= limit:
+            break
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (ValueError, OSError):  # More than the kernel allows, as the infinite hard limit of macOS is.
+            continue
+        limit = wanted
+        break
+    return limit if limit != resource.RLIM_INFINITY else NO_LIMIT
 
 
 def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listening) -> int:

@@ -72,6 +72,12 @@ def _is_broker(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().split(b"\0")
+    except FileNotFoundError:  # It has ended, or this is macOS.
+        command = ("ps", "-ww", "-o", "command=", "-p", str(pid))
+        try:
+            words = subprocess.run(command, capture_output=True, check=False).stdout.split()
+        except OSError:
+            return False
     except OSError:
         return False
     return b"serve" in words and any(b"stuntbroker" in word for word in words)

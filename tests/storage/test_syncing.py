@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from stuntbroker.storage.disk import Disk
+from stuntbroker.storage.disk import CREATE, LOCAL_DISK, Disk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.syncer import Syncer
 
@@ -148,3 +151,26 @@ def test_a_file_that_cannot_be_opened_for_the_sync_is_a_failed_sync() -> None:
     assert [str(fault) for fault in faults] == ["[Errno 24] Too many open files"]
     assert not world.called
     assert not world.syncer.is_all_synced
+
+
+@pytest.mark.parametrize("has_it", [True, False], ids=["full sync", "file system without it"])
+def test_on_macos_a_sync_reaches_the_drive_as_far_as_the_file_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_it: bool
+) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def with_full_sync(fd: int, command: int) -> None:
+        calls.append(("fcntl", fd, command))
+        if not has_it:
+            raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.delattr(os, "fdatasync")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", with_full_sync)
+    monkeypatch.setattr(os, "fsync", lambda fd: calls.append(("fsync", fd)))
+
+    fd = LOCAL_DISK.open_file(str(tmp_path / "file"), CREATE)
+    LOCAL_DISK.sync(fd)
+    LOCAL_DISK.close(fd)
+
+    assert calls == [("fcntl", fd, 51), *([] if has_it else [("fsync", fd)])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import shutil
@@ -178,9 +179,18 @@ def test_the_start_script_of_kafka_may_leave_the_broker_in_the_background(
     assert run(["kafka-server-start.sh", "-daemon"]) == 1
 
 
+@pytest.mark.parametrize("has_proc", [True, False], ids=["proc", "ps"])
 def test_the_stop_script_of_kafka_ends_the_broker_of_the_container_and_no_other_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], has_proc: bool
 ) -> None:
+    def without_proc(path: Any, *args: Any, **options: Any) -> Any:
+        if str(path).startswith("/proc/"):
+            raise FileNotFoundError(path)
+        return opened(path, *args, **options)
+
+    opened = builtins.open
+    if not has_proc:  # As on macOS.
+        monkeypatch.setattr(builtins, "open", without_proc)
     ready = tmp_path / "ready"
     monkeypatch.setattr("stuntbroker.cli.serving.container.READY_FILES", (str(ready),))
     with serving("--ready-file", str(ready)) as broker:
