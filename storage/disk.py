@@ -32,6 +32,8 @@ CREATE: Final = os.O_RDWR | os.O_CREAT
 CREATE_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL
 # O_NONBLOCK: opening a named pipe must not wait for its other end.
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_FULL_SYNC: Final = (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL)
+"""Errors of F_FULLFSYNC on a file system that does not have it."""
 
 
 class Kind(Enum):
@@ -142,7 +144,9 @@ class Disk:
             return
         try:  # macOS has no fdatasync, and its fsync leaves data in the drive's cache.
             fcntl.fcntl(fd, full_sync)
-        except OSError:  # The file system has no such call.
+        except OSError as fault:
+            if fault.errno not in _NO_FULL_SYNC:
+                raise
             os.fsync(fd)
 
     def set_modified_ns(self, fd: int, modified_ns: int) -> None:

@@ -289,17 +289,18 @@ def _raise_file_limit() -> int:
     """Raise the limit of open files as far as allowed, and return it: partitions and clients need one file each."""
     import resource
 
+    unlimited = resource.RLIM_INFINITY
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (hard, *OPEN_FILES_TRIED):
-        if wanted != resource.RLIM_INFINITY and wanted <= limit:
+        if limit == unlimited or unlimited != wanted <= limit:
             break
-        try:
+        with contextlib.suppress(
+            ValueError, OSError
+        ):  # More than the kernel allows, as the infinite hard limit of macOS is.
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (ValueError, OSError):  # More than the kernel allows, as the infinite hard limit of macOS is.
-            continue
-        limit = wanted
-        break
-    return limit if limit != resource.RLIM_INFINITY else NO_LIMIT
+            limit = wanted
+            break
+    return NO_LIMIT if limit == unlimited else limit
 
 
 def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listening) -> int:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 from stuntbroker.cli.serving.container import listening_at, temporary_folder
 from stuntbroker.cli.shims.arguments import CommandError, guarded
@@ -69,15 +70,15 @@ def _stop(arguments: list[str]) -> int:
 
 def _is_broker(pid: int) -> bool:
     """Return whether the process is a broker: after a kill, its number may belong to another."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
-    except FileNotFoundError:  # It has ended, or this is macOS.
-        command = ("ps", "-ww", "-o", "command=", "-p", str(pid))
-        try:
-            words = subprocess.run(command, capture_output=True, check=False).stdout.split()
-        except OSError:
-            return False
-    except OSError:
-        return False
+    words = _command_line(pid)
     return b"serve" in words and any(b"stuntbroker" in word for word in words)
+
+
+def _command_line(pid: int) -> list[bytes]:
+    """Return the words that started a process; none if it has ended, or if the system does not say."""
+    with suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().split(b"\0")
+    with suppress(OSError):  # macOS has no /proc.
+        command = ("ps", "-ww", "-o", "command=", "-p", str(pid))
+        return subprocess.run(command, capture_output=True, check=False).stdout.split()
+    return []

@@ -126,7 +126,8 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> HeaderVe
         return header, ErrorCode.INVALID_RECORD, wrong
     if producer_id >= 0 and base_sequence < 0:
         return header, ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence"
-    # Unlike Kafka: Kafka corrects every wrong max timestamp, and the timestamp type (`produce_checks.with_latest_timestamp`).
+    # Unlike Kafka: of wrong max timestamps, only one below the base timestamp is corrected, by
+    # `produce_checks.with_latest_timestamp`; the timestamp type is not.
     return header, _OK, None
 
 

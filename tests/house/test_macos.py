@@ -26,7 +26,6 @@ def test_no_file_uses_what_macos_does_not_have() -> None:
     used = {
         (str(path), name)
         for path in files_of(*ROOMS, FRONT_DOOR)
-        if not str(path).startswith(("bench/", "docker/", "demo/"))
         for _, name in uses_of(tree_of(path))
         if name in NAMES
     }

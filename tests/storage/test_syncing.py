@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -153,16 +154,16 @@ def test_a_file_that_cannot_be_opened_for_the_sync_is_a_failed_sync() -> None:
     assert not world.syncer.is_all_synced
 
 
-@pytest.mark.parametrize("has_it", [True, False], ids=["full sync", "file system without it"])
-def test_on_macos_a_sync_reaches_the_drive_as_far_as_the_file_system_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_it: bool
+@pytest.mark.parametrize("fault", [0, errno.ENOTSUP, errno.EIO], ids=["full sync", "not on this file system", "fails"])
+def test_on_macos_a_sync_reaches_the_drive_or_is_a_failed_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
 ) -> None:
     calls: list[tuple[object, ...]] = []
 
     def with_full_sync(fd: int, command: int) -> None:
         calls.append(("fcntl", fd, command))
-        if not has_it:
-            raise OSError(errno.ENOTSUP, "Operation not supported")
+        if fault:
+            raise OSError(fault, os.strerror(fault))
 
     monkeypatch.delattr(os, "fdatasync")
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
@@ -170,7 +171,8 @@ def test_on_macos_a_sync_reaches_the_drive_as_far_as_the_file_system_can(
     monkeypatch.setattr(os, "fsync", lambda fd: calls.append(("fsync", fd)))
 
     fd = LOCAL_DISK.open_file(str(tmp_path / "file"), CREATE)
-    LOCAL_DISK.sync(fd)
+    with pytest.raises(OSError, match="Input/output error") if fault == errno.EIO else contextlib.nullcontext():
+        LOCAL_DISK.sync(fd)
     LOCAL_DISK.close(fd)
 
-    assert calls == [("fcntl", fd, 51), *([] if has_it else [("fsync", fd)])]
+    assert calls == [("fcntl", fd, 51), *([("fsync", fd)] if fault == errno.ENOTSUP else [])]
