@@ -294,9 +294,8 @@ def _raise_file_limit() -> int:
     for wanted in (hard, *OPEN_FILES_TRIED):
         if limit == unlimited or unlimited != wanted <= limit:
             break
-        with contextlib.suppress(
-            ValueError, OSError
-        ):  # More than the kernel allows, as the infinite hard limit of macOS is.
+        # The kernel may allow less than the hard limit, which is infinite on macOS.
+        with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             limit = wanted
             break
