@@ -63,7 +63,7 @@ demo: $(VENV)/pipeline need-java  ## run a Spark query from orders to payments w
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev check-java  ## run the tests, except those of tests/long_tests.py (ARGS="tests/groups -k name" for some)
 	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
-	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")
+	TMPDIR="$${TMPDIR:-$$($(BIN)/python tools/temporary_folder.py)}" $(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS) -m "not long")
 
 test-all:  ## run all tests
 	@$(MAKE) --no-print-directory test ARGS="-n $(WORKERS) $(ARGS)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterable
@@ -51,8 +52,9 @@ class Sink:
         path = self.folder / "input" / f"{self._inputs:03d}.txt"
         partial = self.folder / path.name
         partial.write_text("".join(f"{row}\n" for row in rows))
-        partial.rename(path)
         self._inputs += 1
+        os.utime(partial, (self._inputs, self._inputs))  # Spark reads files of the same millisecond in any order.
+        partial.rename(path)
         self.expected += rows
 
     def run(self, tasks: int = 2) -> None:
