@@ -30,7 +30,7 @@ ATTEMPTS_MAX = 4
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ours = [item for item in items if HERE in item.path.parents]
+    ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
     missing = _missing_java() if ours else ""
     for item in ours:
         item.add_marker(pytest.mark.timeout(600))
@@ -55,7 +55,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import jars
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-    from spark_cluster import java_options
+    from spark_cluster import QUICK_START
 
     from stuntbroker.pipeline.spark import StuntbrokerDataSource
 
@@ -63,7 +63,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": java_options(),
+        "spark.driver.extraJavaOptions": " ".join(QUICK_START),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         # When a stage is run again, Spark forgets its executor's blocks. A local executor cannot register them again at its
