@@ -332,8 +332,10 @@ class TransactionalProducer:
         """
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
-    def wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:
-        """Wait until a record is written or has failed. Raises TimeoutError."""
+    # --- calls in the producer's thread
+
+    def _wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:
+        """Wait for a SentRecord: until the record is written or has failed. Raises TimeoutError."""
 
         async def wait() -> None:
             with contextlib.suppress(ProduceFailedError):
@@ -341,13 +343,11 @@ class TransactionalProducer:
 
         self._call(wait, timeout_s)
 
-    def call_soon(self, callback: Callable[..., object]) -> None:
-        """Schedule a callback in the producer's thread."""
+    def _call_soon(self, callback: Callable[..., object]) -> None:
+        """Schedule a callback of a SentRecord."""
         thread = self._running()
         thread.check()
         thread.loop.call_soon_threadsafe(callback)
-
-    # --- calls in the producer's thread
 
     def _running(self) -> LoopThread:
         if self._thread is None or self._twin.state is State.CLOSED:

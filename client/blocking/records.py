@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class ProducerThread(Protocol):
     """The part of a producer that its sent records use."""
 
-    def wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:
+    def _wait_for(self, record: RecordFuture, timeout_s: float | None) -> None:
         """Wait until a record is written or has failed. Raises TimeoutError."""
 
-    def call_soon(self, callback: Callable[..., object]) -> None:
+    def _call_soon(self, callback: Callable[..., object]) -> None:
         """Schedule a callback in the producer's thread."""
 
 
@@ -43,13 +43,13 @@ class SentRecord:
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Wait for the record's metadata (None: without a time-out) and return it. Raises ProduceFailedError, TimeoutError."""
         if not self._future.done():
-            self._producer.wait_for(self._future, timeout_s)
+            self._producer._wait_for(self._future, timeout_s)
         return self._future.result()
 
     def exception(self, timeout_s: float | None = None) -> ProduceFailedError | None:
         """Wait as `result` does; return why the record was not written, or None if it was. Raises TimeoutError."""
         if not self._future.done():
-            self._producer.wait_for(self._future, timeout_s)
+            self._producer._wait_for(self._future, timeout_s)
         return self._future.exception()
 
     def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
@@ -67,7 +67,7 @@ class SentRecord:
         if self._future.done():
             call_back(self._future)
         else:
-            self._producer.call_soon(lambda: self._future.add_done_callback(call_back))
+            self._producer._call_soon(lambda: self._future.add_done_callback(call_back))
 
 
 class RecordAppender:
