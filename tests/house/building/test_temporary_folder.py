@@ -27,7 +27,7 @@ def file_system(free_blocks: int, flags: int = 0) -> os.statvfs_result:
     [
         pytest.param(file_system(ENOUGH), True, id="just enough room"),
         pytest.param(file_system(ENOUGH - 1), False, id="too little room, as in containers"),
-        pytest.param(file_system(ENOUGH, os.ST_NOEXEC), False, id="no programs, as in containers"),
+        pytest.param(file_system(ENOUGH, temporary_folder.NO_PROGRAMS), False, id="no programs, as in containers"),
         pytest.param(file_system(ENOUGH, os.ST_NOSUID), True, id="another flag"),
     ],
 )
