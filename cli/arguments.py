@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from stuntbroker.protocol.addresses import Address
 
@@ -34,11 +34,11 @@ class UsageError(Exception):
     """An invalid command line; the message says what is valid."""
 
 
-def unknown_command(name: str, commands: Iterable[str], noun: str = "") -> UsageError:
+def unknown_command(name: str, commands: Collection[str], noun: str = "") -> UsageError:
     """Return the error for an unknown or missing (empty) command, or subcommand of `noun`."""
     problem = f"there is no command {name!r}" if name else "a command is missing"
     prefix, help_words = (f"{noun}: ", f"{noun} --help") if noun else ("", "--help")
-    return UsageError(f"{prefix}{problem}; there are {', '.join(commands)} (see {help_words})")
+    return UsageError(f"{prefix}{problem}; {_listing(name, commands, ', ')} (see {help_words})")
 
 
 SERVE_OPTIONS: Final = (
@@ -97,7 +97,7 @@ def options(
         if not name.startswith("-"):
             raise UsageError(f"unexpected argument {name!r}; the options are {' '.join((*known, *flags))}")
         if name not in known:
-            raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
+            raise UsageError(f"unknown option {name!r}; {_listing(name, (*known, *flags), ' ')}")
         if not equals and name in optional_value and (at == len(arguments) or arguments[at].startswith("--")):
             given.setdefault(name, []).append("")
             continue
@@ -108,6 +108,14 @@ def options(
             at += 1
         given.setdefault(name, []).append(value)
     return given
+
+
+def _listing(given: str, valid: Collection[str], separator: str) -> str:
+    """Return the sentence that lists the valid words, and first asks for the one that `given` may have meant."""
+    from difflib import get_close_matches
+
+    meant = get_close_matches(given, valid, n=1)
+    return f"{f'do you mean {meant[0]}? There' if meant else 'there'} are {separator.join(valid)}"
 
 
 def single(given: dict[str, list[str]], name: str, default: str) -> str:

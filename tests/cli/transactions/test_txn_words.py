@@ -14,7 +14,7 @@ NOW_MS = 1_700_000_000_000
 WRONG = {
     "no command": ("", "txn: a command is missing; there are list, describe, abort, force-terminate, find-hanging"),
     "unknown command": ("commit", "no command 'commit'"),
-    "unknown option": ("list --stat Empty", "unknown option '--stat'; there are --state"),
+    "unknown option": ("list --stat Empty", "unknown option '--stat'; do you mean --state? There are"),
     "a flag with a value": ("list --json=yes", "--json takes no value"),
     "a state that there is not": ("list --state Open", "Ongoing"),
     "a producer id that is no number": ("list --producer-id one", "--producer-id 'one'"),
