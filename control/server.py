@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from stuntbroker.broker.connections.listener import bind
+from stuntbroker.broker.connections.binding import bind
 from stuntbroker.broker.observation.http_hosts import is_private_host
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.protocol.addresses import Address

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.listener_properties import CLIENT_AUTH, LISTENER_PREFIX, is_listener_property
 from stuntbroker.broker.configuration.properties import BROKER, KAFKA, ConfigError
+from stuntbroker.broker.connections.binding import PortReservation, bind
 from stuntbroker.broker.permissions.authorizer import ANONYMOUS, Principal
 from stuntbroker.protocol.addresses import (
     EVERY_ADDRESS,
@@ -258,41 +259,6 @@ def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, li
     raise AssertionError("the last try returns or raises")
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return bound sockets for every address of `host`, all on one port (0: chosen by the kernel). Raises OSError."""
-    families = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::"), "0.0.0.0": ("0.0.0.0",)}.get(host, (host,))
-    sockets: list[socket.socket] = []
-    for number, address in enumerate(families):
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        try:
-            if number == 0 and address not in ("127.0.0.1", "0.0.0.0", "::1", "::"):
-                family, _, _, _, resolved = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
-                address = str(resolved[0])
-            bound = _bound(family, address, port)
-        except OSError:
-            if number == 0:
-                raise
-            continue  # IPv6 is not available, or its port is in use: IPv4 is enough.
-        port = bound.getsockname()[1]
-        sockets.append(bound)
-    return sockets
-
-
-def _bound(family: int, address: str, port: int) -> socket.socket:
-    """Return a bound, non-blocking socket. Raises OSError."""
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind((address, port))
-    except OSError:
-        bound.close()
-        raise
-    bound.setblocking(False)
-    return bound
-
-
 def gateway() -> str | None:
     """Return the default gateway's IPv4 address, or None; in a container, clients of mapped ports connect from it."""
     try:
@@ -336,6 +302,7 @@ class Listener:
         "port",
         "principal",
         "profile",
+        "reservations",
         "security",
         "verifies_offsets",
         "verifies_records",
@@ -374,6 +341,8 @@ class Listener:
         """0 if the kernel chooses the port."""
         self.addresses: list[Address] = []
         """Addresses of the bound sockets; empty before `bind`."""
+        self.reservations: list[PortReservation] = []
+        """Reservations of a port that the kernel has chosen."""
         self._advertised = advertised
         self._certified_name = host if security is not None and security.tls is not None and _is_name(host) else None
         """The host name that clients with TLS look for in the certificate; None without TLS, and for an IP address."""
@@ -383,7 +352,9 @@ class Listener:
     def reopened(self, config: BrokerConfig) -> Listener:
         """Return the same listener, on the same port, for the broker that replaces this one after a restart."""
         port = self.addresses[0].port if self.addresses else self.port
-        return self._copy(port, config, self._advertised)
+        listener = self._copy(port, config, self._advertised)
+        listener.reservations = self.reservations
+        return listener
 
     def beside(self, config: BrokerConfig) -> Listener:
         """Return the same listener for another broker at the same time, on a port chosen by the kernel."""
@@ -415,7 +386,11 @@ class Listener:
         `port`: used if the listener has no port of its own; 0 lets the kernel choose.
         """
         try:
-            sockets = bind(self.host, self.port or port)
+            if self.port or any(each.port == port for each in self.reservations):
+                sockets = bind(self.host, self.port or port)
+            else:
+                self.reservations = []
+                sockets = bind(self.host, port, self.reservations)
         except OSError as fault:
             raise CannotListen(self, fault) from fault
         self.addresses = [Address(*bound.getsockname()[:2]) for bound in sockets]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from stuntbroker.broker.connections.listener import bind
+from stuntbroker.broker.connections.binding import bind
 from stuntbroker.broker.observation.http_hosts import is_private_host
 from stuntbroker.broker.observation.metrics import Metrics
 from stuntbroker.protocol.addresses import Address

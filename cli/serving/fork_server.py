@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import itertools
 import json
 import os
 import selectors
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -32,7 +34,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError
-from stuntbroker.cli.serving.parent import set_fork_server
+from stuntbroker.cli.serving.parent import receive_ports, set_fork_server
 
 PRELOADED: Final = (
     "stuntbroker.cli.serving.serve",
@@ -150,6 +152,8 @@ class _Server:
         """Process id -> folder of the brokers that were killed but have not ended yet."""
         self._ended: dict[int, int] = {}
         """Process id -> exit status of the brokers that were found to have ended."""
+        self._kept_ports: dict[str, list[int]] = {}
+        """Folder of a broker -> descriptors that keep its ports, also while it is restarted."""
         self._unread = b""
 
     def serve(self) -> None:
@@ -195,26 +199,34 @@ class _Server:
         home = os.path.join(self._folder, request["name"])
         os.makedirs(home, exist_ok=True)
         reading, writing = os.pipe()
+        from_broker, to_server = socket.socketpair()
         server_id = os.getpid()
         pid = os.fork()
         if pid == 0:
-            set_fork_server(server_id)
+            set_fork_server(server_id, to_server)
             self._selector.close()
             os.close(reading)
+            from_broker.close()
+            for descriptor in itertools.chain(*self._kept_ports.values()):
+                os.close(descriptor)
             _become_broker(self._run, request["start"], home, writing)
         os.close(writing)
+        to_server.close()
         self._children.add(pid)
         self._ended.pop(pid, None)  # The kernel gives the id of an ended process to another one.
-        self._selector.register(reading, selectors.EVENT_READ, (request["id"], pid, home))
+        self._selector.register(reading, selectors.EVENT_READ, (request["id"], pid, home, from_broker))
 
-    def _became_ready(self, reading: int, number: int, pid: int, home: str) -> None:
+    def _became_ready(self, reading: int, number: int, pid: int, home: str, from_broker: socket.socket) -> None:
         line = os.read(reading, 4096).decode()
         self._selector.unregister(reading)
         os.close(reading)
         if line.startswith("ready kafka="):
+            # A restarted broker has the ports that are kept already.
+            self._kept_ports.setdefault(home, []).extend(receive_ports(from_broker))
             ready = dict(word.split("=", 1) for word in line.split()[1:])
             _write_answer({"id": number, "pid": pid, "ready": ready})
         else:
+            from_broker.close()
             self._children.discard(pid)
             _end(pid, signal.SIGKILL)
             _write_answer({"id": number, "error": _last_line(os.path.join(home, "log"))})
@@ -243,6 +255,8 @@ class _Server:
     def _remove(self, request: dict[str, Any]) -> None:
         """Kill a broker and remove its data later, without waiting for the kernel to end the process."""
         pid, home = request["remove"], os.path.join(self._folder, request["name"])
+        for descriptor in self._kept_ports.pop(home, ()):
+            os.close(descriptor)
         if pid not in self._children:  # It has already ended.
             shutil.rmtree(home, ignore_errors=True)
             return

@@ -1,25 +1,58 @@
-"""`serve --exit-with-parent`: notices that the process which started this one has ended, however it ended."""
+"""What a broker shares with the process that started it: the end of that process, and the ports that a fork server keeps."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connections.binding import PortReservation
 
 CHECK_S: Final = 0.5
 """Polling interval where the kernel sends no notification, in seconds."""
-
+DESCRIPTORS_MAX: Final = 200
+"""Number of descriptors that one message carries; Linux allows 253."""
+_PORTS: Final = b"ports"
+"""Content of a message: descriptors need one."""
 
 _server_id: int | None = None
 """Process id of the fork server that has forked this process; None if another process has started it."""
+_to_server: socket.socket | None = None
+"""Socket to the fork server."""
 
 
-def set_fork_server(process_id: int) -> None:
+def set_fork_server(process_id: int, to_server: socket.socket) -> None:
     """Name the parent of a forked process: it may have been killed before the process can ask who its parent is."""
-    global _server_id
+    global _server_id, _to_server
     _server_id = process_id
+    _to_server = to_server
+
+
+def keep_ports(reservations: Sequence[PortReservation]) -> None:
+    """Let the fork server, if there is one, keep the ports until it removes the broker: also after a `kill -9`."""
+    global _to_server
+    if _to_server is None:
+        return
+    for start in range(0, len(reservations), DESCRIPTORS_MAX):
+        descriptors = [each.fileno() for each in reservations[start : start + DESCRIPTORS_MAX]]
+        socket.send_fds(_to_server, [_PORTS], descriptors)
+    _to_server.close()
+    _to_server = None
+
+
+def receive_ports(from_broker: socket.socket) -> list[int]:
+    """Return the descriptors that a broker has sent by `keep_ports` before it was ready, and close the socket."""
+    received: list[int] = []
+    with from_broker:
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(from_broker, len(_PORTS), DESCRIPTORS_MAX)
+            if not data:
+                return received
+            received += descriptors
 
 
 def watch_parent(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:

@@ -383,6 +383,10 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
+        if listening.exit_with_parent:
+            from stuntbroker.cli.serving.parent import keep_ports
+
+            keep_ports([each for listener in broker.listeners for each in listener.reservations])
         _write_ready_file(ready, listening.ready_file)
         _write_ready_lines(ready, broker.node_id, listening.in_container)
     except StorageError:

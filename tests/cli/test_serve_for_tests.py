@@ -127,12 +127,12 @@ def test_a_broker_serves_requests_when_its_standard_error_has_no_reader() -> Non
 
 
 FORKED = """
-import asyncio, sys
+import asyncio, socket, sys
 from stuntbroker.cli.serving.parent import set_fork_server, watch_parent
 
 async def main():
     ended = asyncio.Event()
-    set_fork_server(int(sys.argv[1]))
+    set_fork_server(int(sys.argv[1]), socket.socket())
     watch_parent(asyncio.get_running_loop(), ended.set)
     await ended.wait()
 

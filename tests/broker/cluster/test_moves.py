@@ -13,7 +13,8 @@ from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
-from stuntbroker.broker.connections.listener import CannotListen, bind, listeners_of
+from stuntbroker.broker.connections.binding import bind
+from stuntbroker.broker.connections.listener import CannotListen, listeners_of
 from stuntbroker.broker.metadata.topics import Topic, coordinator_of
 from stuntbroker.protocol.batches.records import HEADER_SIZE, marker_of, read_records
 from stuntbroker.protocol.errors import ErrorCode

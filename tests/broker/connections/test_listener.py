@@ -12,7 +12,7 @@ from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.dynamic_config import Change
 from stuntbroker.broker.configuration.properties import ConfigError
 from stuntbroker.broker.connections import listener
-from stuntbroker.broker.connections.listener import bind, listeners_of, parse_listener, properties_of_no_listener
+from stuntbroker.broker.connections.listener import listeners_of, parse_listener, properties_of_no_listener
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -239,16 +239,6 @@ def test_the_command_line_wins_over_the_only_listener(
 def test_listeners_that_would_not_be_served_are_refused(properties: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         listeners_of(BrokerConfig(properties))
-
-
-def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:
-    sockets = bind("localhost", 0)
-    try:
-        assert {each.getsockname()[1] for each in sockets} == {sockets[0].getsockname()[1]}
-        assert sockets[0].getsockname()[0] == "127.0.0.1"
-    finally:
-        for each in sockets:
-            each.close()
 
 
 MAPPED = ("stuntbroker.mapped.address", "stuntbroker.mapped.address.wait.ms")

@@ -37,6 +37,7 @@ OURS = {
     "stuntbroker.broker.metadata", "stuntbroker.broker.metadata.cluster_metadata", "stuntbroker.broker.metadata.features",
     "stuntbroker.broker.metadata.identity", "stuntbroker.broker.metadata.image", "stuntbroker.broker.metadata.metadata_journal",
     "stuntbroker.broker.metadata.quotas", "stuntbroker.broker.metadata.topics",
+    "stuntbroker.broker.connections.binding",
     "stuntbroker.broker.observation", "stuntbroker.broker.observation.events", "stuntbroker.broker.requests",
     "stuntbroker.broker.permissions", "stuntbroker.broker.permissions.authorizer", "stuntbroker.broker.requests.apis",
     "stuntbroker.broker.requests.fetch_sessions", "stuntbroker.broker.requests.interception",

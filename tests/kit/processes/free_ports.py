@@ -17,6 +17,16 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
+def is_free(port: int) -> bool:
+    """Return whether a program that shares its ports with no other could use a port of 127.0.0.1."""
+    with socket.socket() as other:
+        try:
+            other.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 _given: set[int] = set()
 """Ports already returned, whose processes may not have started to listen."""
 
