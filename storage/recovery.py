@@ -39,8 +39,9 @@ from stuntbroker.storage.segment import Segment, TooManyCandidates
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _UNFINISHED: Final = re.compile(
-    rf"{SEGMENT_FILE.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
+    rf"{SEGMENT_FILE.pattern}\.new|{re.escape(LEADER_EPOCHS)}\.new|[0-9]{{1,19}}{re.escape(LARGE_BATCH_SUFFIX)}"
 )
+_UNFINISHED_CLEANING: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}\.cleaned")
 
 
 def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: bool = False) -> int:
@@ -50,6 +51,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     `truncate`: scan every segment, and truncate a damaged log where the damage begins.
     """
     log.exists = True
+    _remove_unfinished_writes(log.disk, log.folder)
     finish_compaction(log.disk, log.folder)
     bases = sorted(base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".log")
     segments = [Segment(log.folder, base, log.disk) for base in bases]
@@ -144,10 +146,16 @@ def damaged(segment: Segment, position: int, end: int, why: str, consequence: st
     )
 
 
-def finish_compaction(disk: Disk, folder: str) -> None:
-    """Remove the files of unfinished writes, and complete a compaction that has reached its `.swap` file."""
+def _remove_unfinished_writes(disk: Disk, folder: str) -> None:
     for name in disk.names_in(folder):
         if _UNFINISHED.fullmatch(name):
+            disk.remove(f"{folder}/{name}")
+
+
+def finish_compaction(disk: Disk, folder: str) -> None:
+    """Remove the file of an unfinished cleaning, and complete a compaction that has reached its `.swap` file."""
+    for name in disk.names_in(folder):
+        if _UNFINISHED_CLEANING.fullmatch(name):
             disk.remove(f"{folder}/{name}")
         elif swap := SWAP_FILE.fullmatch(name):
             # The swap file replaces every segment that begins in [first base, end).

@@ -16,6 +16,7 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, SLICE_BYTES, Cleaning, groups
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import PIECE_SIZE, LargeBatch
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention
@@ -338,3 +339,18 @@ def test_a_failed_swap_leaves_the_log_readable_and_the_next_compaction_repeats_i
     assert newest(committed(log)) == expected
     killed(log)
     assert newest(committed(reopened("/t-0", disk))) == expected
+
+
+def test_a_large_batch_that_is_being_written_survives_a_cleaning(tmp_path: Path) -> None:
+    log = dirty(tmp_path / "t-0")
+    data = batch([(b"large", b"x" * (2 * PIECE_SIZE))])
+    large = LargeBatch(log.disk, log.folder, data, len(data))
+    log.large_batches.append(large)
+    large.write_piece()
+    clean(log)
+    while not large.is_written:
+        large.write_piece()
+    put(log, data)
+    large.discard()
+    assert seen(log)[-1][1:] == (b"large", b"x" * (2 * PIECE_SIZE))
+    assert [path.suffix for path in (tmp_path / "t-0").iterdir()].count(".large") == 0
