@@ -65,15 +65,15 @@ class Snapshot:
 async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
     """Take a snapshot when no requests are in progress other than parked ones. Raises FaultError."""
     broker = control.broker
-    held = [each for each in broker.connections if not each.is_paused]
+    held = list(broker.connections)
     for connection in held:
-        connection.pause_writing()  # Otherwise some request might always be in progress.
+        connection.hold()  # Otherwise some request might always be in progress.
     try:
         parked = await _quiet(control)
         return _state_of(control, id_, name, parked)  # Before any connection resumes and handles its pending requests.
     finally:
         for connection in held:
-            connection.resume_writing()
+            connection.release()
 
 
 def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, ParkedTransaction], ...]) -> Snapshot:

@@ -46,11 +46,11 @@ class ClientConnection(Protocol):
     def read_on(self) -> None:
         """Resume reading a partly received request."""
 
-    def pause_writing(self) -> None:
-        """Stop handling requests."""
+    def hold(self) -> None:
+        """Stop handling requests until `release`."""
 
-    def resume_writing(self) -> None:
-        """Resume handling requests."""
+    def release(self) -> None:
+        """End `hold`."""
 
     def has_stalled(self) -> bool:
         """Return whether a partly received request has not grown since the last call."""

@@ -59,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         "_client_id_stop",
         "_has_received",
         "_is_handling_frames",
+        "_is_held",
+        "_is_writing_paused",
         "_empty_view",
         "_high",
         "_leaving",
@@ -93,8 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self.room = BUFFER_BYTES_INITIAL
         """Usable bytes of the receive buffer; further bytes are only reserved address space."""
         self._low = self._high = 0
-        self._is_handling_frames = self.is_paused = False
-        """`is_paused`: whether no request is handled until `resume_writing`."""
+        self._is_handling_frames = self._is_writing_paused = self._is_held = self.is_paused = False
+        """`is_paused`: whether no request is handled, because the client does not read, or because of `hold`."""
         self._turn = broker.turn
         self._routes = broker.router.of(listener.personality).routes
         self._client_id_raw: bytes = NO_CLIENT_ID
@@ -173,11 +175,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Stop handling requests, because the client does not read its responses. Called by the event loop."""
-        self.is_paused = True
+        self._is_writing_paused = self.is_paused = True
 
     def resume_writing(self) -> None:
-        """Resume handling requests. Called by the event loop."""
-        self.is_paused = False
+        """Resume handling requests, unless the connection is held. Called by the event loop."""
+        self._is_writing_paused = False
+        self._resume()
+
+    def hold(self) -> None:
+        """Stop handling requests until `release`, for a snapshot."""
+        self._is_held = self.is_paused = True
+
+    def release(self) -> None:
+        """End `hold`."""
+        self._is_held = False
+        self._resume()
+
+    def _resume(self) -> None:
+        self.is_paused = self._is_writing_paused or self._is_held
+        if not self.is_paused:
+            self._continue_writing()
+
+    def _continue_writing(self) -> None:
+        """Handle the requests that arrived during a pause."""
         if not self.is_busy and not self._is_handling_frames:
             self._continue()
 

@@ -55,7 +55,7 @@ class SecuredConnection(Connection):
                 self.broker.events.warning(
                     "authentication_failed", client=self.peer, listener=self.listener.name, reason=str(fault)
                 )
-                self.is_paused = True  # A request that came along is not handled.
+                self.pause_writing()  # A request that came along is not handled.
                 transport.abort()  # An orderly end of TLS cannot begin before the connection has been made.
 
     def buffer_updated(self, count: int) -> None:
@@ -90,12 +90,11 @@ class SecuredConnection(Connection):
         while self._unsent and not self.is_paused:
             self._turn.deliver(self.transport, self._unsent.popleft())
 
-    def resume_writing(self) -> None:
+    def _continue_writing(self) -> None:
         """Send more of a large response, then handle further requests."""
-        self.is_paused = False
         self._write_unsent()
         if not self.is_paused:
-            super().resume_writing()
+            super()._continue_writing()
 
     def close(self) -> None:
         """Encrypt what was not sent yet of a large response, and close the connection after it."""

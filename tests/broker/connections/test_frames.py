@@ -542,3 +542,20 @@ async def test_a_frame_above_the_size_limit_is_refused_when_one_read_receives_it
         client.feed(data)
         assert client.transport.closed
         assert "frame_refused" in rig.events.names()
+
+
+async def test_requests_wait_as_long_as_the_client_does_not_read_or_the_connection_is_held(data_dir: Path) -> None:
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        connection = client.connection
+        for first_end, second_end in (
+            (connection.release, connection.resume_writing),
+            (connection.resume_writing, connection.release),
+        ):
+            connection.hold()
+            connection.pause_writing()
+            client.feed(frame(MetadataRequest(), 4))
+            first_end()
+            assert client.answers() == []
+            second_end()
+            assert len(client.answers()) == 1
