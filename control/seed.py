@@ -12,7 +12,6 @@ from stuntbroker.protocol.primitives import INT32_MAX, INT64_MAX
 from stuntbroker.protocol.topic_names import TXN_STATE
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.producers import TXN_OPEN
 
 if TYPE_CHECKING:
     from stuntbroker.broker.cluster.moves import MovePorts
@@ -131,12 +130,12 @@ def _ids(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     ids = broker.transactions.producer_ids
     if producer_id is not None and (owner := _owner_of(broker, producer_id)) not in (None, id_):
         raise FaultError(f"producer id {producer_id} belongs to {owner!r}", "give a producer id that no other id has")
+    if broker.transactions.is_in_use(id_):
+        raise FaultError(f"the transaction of {id_!r} is open", "end it before")
     if producer_id is not None and producer_id >= ids.next:
         _advance_producer_ids(broker, producer_id + 1)  # The broker never gives this id to another producer.
     default = 0 if before is None or producer_id is not None else max(0, before.producer_epoch)
     txn = broker.transactions.set_ids(id_, producer_id, fields.get("producer_epoch", default))
-    if txn is None:
-        raise FaultError(f"the transaction of {id_!r} is open", "end it before")
     return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
 
 
@@ -225,7 +224,7 @@ def _next_sequence(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     batch = build_batch(
         [(None, b"seeded")], broker.clock.now_ms(), producer_id=producer_id, producer_epoch=epoch, base_sequence=before
     )
-    if log.producers.txn_status(producer_id, epoch) == TXN_OPEN:
+    if known is not None and known.has_open_txn:  # Its marker could not be written after a record of a later epoch.
         raise FaultError(
             f"the transaction of producer {producer_id} is open in {log.topic}-{log.index}", "end it before"
         )

@@ -224,11 +224,14 @@ class Transactions:
         """Return the actor of an id; create it in this state if the id is not in the log. Used by a copy of a broker."""
         return self.actor_of(txn.transactional_id) or self._add_actor(txn)
 
-    def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
-        """Set producer id and epoch of an id, for tests; do nothing and return None during a transaction. Raises StorageError."""
+    def is_in_use(self, transactional_id: str) -> bool:
+        """Whether an id has an open transaction, or a request in progress."""
+        actor = self.actor_of(transactional_id)
+        return actor is not None and (actor.busy or actor.txn.phase in OPEN_PHASES)
+
+    def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn:
+        """Set producer id and epoch of an id that is not in use, for tests. Raises StorageError."""
         actor = self.actor_of(transactional_id) or self._new_actor(transactional_id)
-        if actor.busy or actor.txn.phase in OPEN_PHASES:
-            return None
         actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
         return actor.txn
 

@@ -176,6 +176,14 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"next_sequence": {"topic": "t", "partition": 1, "producer_id": 9, "sequence": 5}},
         "the transaction of producer 9 is open in t-1",
     ),
+    "a sequence of a later epoch within a transaction": (
+        {"next_sequence": {"topic": "t", "partition": 1, "producer_id": 9, "producer_epoch": 5, "sequence": 5}},
+        "the transaction of producer 9 is open in t-1",
+    ),
+    "a new producer id within a transaction": (
+        {"ids": {"transactional_id": "pay", "producer_id": 9_000}},
+        "the transaction of 'pay' is open",
+    ),
     "an unknown topic": ({"hanging": {"topic": "x"}}, "there is no partition x-0"),
     "values that are none": ({"hanging": {"topic": "t", "values": []}}, "hanging.values must be a list"),
     "a partition with records": ({"next_offset": {"topic": "t", "partition": 1, "offset": 5}}, "t-1 has had records"),
