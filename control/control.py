@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from stuntbroker.control.clock import ClockControl, TestClock
@@ -30,6 +31,8 @@ class Control:
         self.injector = Injector(broker, self.requests, self.clock)
         self.stops = Stops(broker, has_process=has_process)
         self.oracle = Oracle(broker)
+        self.node_lock = asyncio.Lock()
+        """Held while a node is stopped or started."""
         self.fences = FenceLog(broker.transactions.fences)
         for key in FENCING_APIS:
             broker.router.add_interceptor(self.fences.intercept, key)

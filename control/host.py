@@ -67,6 +67,11 @@ class BrokerHost:
             self.snapshots[snapshot.id] = snapshot
         return snapshot
 
+    async def current_state(self) -> Snapshot:
+        """Return a snapshot of now that is not kept, for forks. Raises FaultError, StorageError, OSError."""
+        async with self._one_at_a_time:
+            return await take_snapshot(self.control, "", "")
+
     def find(self, name: str) -> Snapshot | None:
         """Return a snapshot by id or name (the newest one with that name); None if there is none."""
         newest_first = list(reversed(self.snapshots.values()))
@@ -76,8 +81,8 @@ class BrokerHost:
     async def restore(self, snapshot: Snapshot) -> None:
         """Replace the broker by one with the state of a snapshot. Raises StorageError."""
         clock = TestClock()
-        clock.set_to(snapshot.now_ms, snapshot.is_paused)
         async with self._one_at_a_time:
+            clock.set_to(snapshot.now_ms, snapshot.is_paused)
             await self._replace(clock, snapshot.files, snapshot)
 
     async def reset(self) -> None:

@@ -78,10 +78,11 @@ async def change_node(control: Control, node: Node, change: Any) -> None:
     given = read_node_change(change)
     if "slow_ms" in given:
         _slow_down(control, node.id, given["slow_ms"])
-    if given.get("state") == STOPPED:
-        stop_node(control.broker, node)
-    elif given.get("state") == RUNNING:
-        await start_node(control.broker, node)
+    async with control.node_lock:  # A start waits for the event loop.
+        if given.get("state") == STOPPED:
+            stop_node(control.broker, node)
+        elif given.get("state") == RUNNING:
+            await start_node(control.broker, node)
 
 
 def read_move(rule: Any) -> dict[str, Any]:

@@ -118,7 +118,7 @@ async def apply_plan(control: Control, plan: Plan, is_start: bool = False) -> No
     `is_start`: the broker is starting, perhaps on an existing data folder; states that exist already are not seeded again.
 
     Raises FaultError for a state, node, listener or partition that this broker cannot have: earlier steps stay applied, and
-    unless a move failed, the faults and stops are unchanged. Raises StorageError, CannotListen.
+    unless the change of a node or a move failed, the faults and stops are unchanged. Raises StorageError, CannotListen.
     """
     for node_id, _ in plan.nodes:
         known_node(control, node_id)

@@ -13,7 +13,7 @@ from stuntbroker.control.http.operations import Operation, Problem, body_of, gua
 from stuntbroker.control.http.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.nodes import nodes
 from stuntbroker.control.rules.faults import TEXT_MAX
-from stuntbroker.control.snapshot import Snapshot, take_snapshot
+from stuntbroker.control.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
@@ -93,7 +93,7 @@ async def _make_forks(host: BrokerHost, request: Request) -> Any:
             409, f"there are {len(host.forks)} forks, and there may be {FORKS_MAX}", "delete those not needed any more"
         )
     name = _text_of(body, "snapshot")
-    snapshot = _known_snapshot(host, name) if name else await take_snapshot(host.control, "", "")
+    snapshot = _known_snapshot(host, name) if name else await host.current_state()
     copies: list[tuple[str, BrokerHost]] = []
     try:
         for _ in range(count):

@@ -173,10 +173,10 @@ async def test_requests_that_come_while_a_snapshot_is_taken_are_not_in_it(rig: R
     rig.topic("t", 3)
     client = rig.client()
     pair = begin_and_write(client)
-    client.connection.pause_writing()
+    taking = asyncio.ensure_future(BrokerHost(control).snapshot())
+    client.connection.hold()  # As the snapshot does soon.
     client.feed(end_frame(pair))
-    client.connection.is_paused = False  # `take_snapshot` runs before this request is handled.
-    snapshot = await BrokerHost(control).snapshot()
+    snapshot = await taking
     assert len(client.answers()) == 1, "the request was not handled afterwards"
 
     host = BrokerHost(control)
@@ -202,6 +202,17 @@ async def test_forks_may_be_removed_concurrently(rig: Rig, control: Control) -> 
         await host.fork(snapshot)
     await asyncio.gather(*(host.remove_forks() for _ in range(3)))
     assert host.forks == {}
+
+
+async def test_a_copy_of_now_waits_until_a_restore_has_ended(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    snapshot = await host.snapshot()
+    rig.topic("later", 1)
+    restoring = asyncio.ensure_future(host.restore(snapshot))
+    await asyncio.sleep(0)
+    copied = await host.current_state()
+    assert restoring.done()
+    assert copied.files.keys() == snapshot.files.keys()
 
 
 async def test_a_snapshot_is_found_by_its_id_or_name_but_not_by_an_empty_name(rig: Rig, control: Control) -> None:

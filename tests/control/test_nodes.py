@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import confluent_kafka
 import pytest
 
 import stuntbroker
 from stuntbroker.cli.main import run
+from stuntbroker.control.clock import TestClock
+from stuntbroker.control.control import Control
+from stuntbroker.control.nodes import change_node
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlError
+from tests.kit.rig import running_rig
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +234,18 @@ def test_a_coordinator_epoch_can_be_seeded_and_markers_of_older_epochs_are_refus
     assert errors == [] and broker.fences()[-1] == fence
     with pytest.raises(ControlError, match="epoch must be a whole number from 7001"):
         broker.seed(coordinator_epoch={"transactional_id": "old", "epoch": 7_000})
+
+
+async def test_starting_a_node_twice_at_the_same_time_starts_it_once(tmp_path: Path) -> None:
+    async with running_rig(tmp_path, {"stuntbroker.nodes": "2"}, clock=TestClock()) as rig:
+        control = Control(rig.broker)
+        node = rig.broker.nodes.by_id[2]
+        await change_node(control, node, {"state": "stopped"})
+        await asyncio.gather(*(change_node(control, node, {"state": "running"}) for _ in range(2)))
+        assert node.is_up and node.id not in rig.broker.closed_nodes
+
+
+def test_undo_starts_the_nodes_that_a_plan_has_stopped(broker: Broker) -> None:
+    broker.apply_plan({"nodes": [{"id": 2, "state": "stopped"}, {"id": 3, "slow_ms": 1}]})
+    broker.undo()
+    assert [(node.is_running, node.slow_ms) for node in broker.nodes] == [(True, 0)] * 3
