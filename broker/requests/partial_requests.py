@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.interception import intercept_response
-from stuntbroker.broker.requests.plain_messages import error_answer, plain_request, whole_answer
+from stuntbroker.broker.requests.plain_messages import Plain, error_answer, plain_request, whole_answer
 from stuntbroker.protocol import api_keys
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import NodeEndpoint, ProduceResponse, TopicProduceResponse
@@ -70,9 +70,14 @@ def handle_own_produce(
     return fail_unacknowledged(request) if acks == ACKS_NONE else ProduceResponse(refused, 0, endpoints)
 
 
-def refusal_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:
+def refusal_of(key: int, version: int, body: Any, error: int) -> Any:
     """Return the response that refuses a whole request, with Kafka's values in the other fields."""
-    answer: Any = error_answer(key, plain_request(key, body), error)
+    return refusal_about(key, version, plain_request(key, body), error)
+
+
+def refusal_about(key: int, version: int, request: Plain, error: int) -> Any:
+    """As `refusal_of`, for the fields of a request."""
+    answer: Any = error_answer(key, request, error)
     match key:
         case api_keys.OFFSET_FETCH if version >= SEVERAL_FROM[api_keys.OFFSET_FETCH]:
             for group in answer.groups:
@@ -95,7 +100,7 @@ def refusal_of(key: int, version: int, body: Any, error: ErrorCode) -> Any:
                 part.leader_epoch = -1
         case api_keys.ADD_PARTITIONS_TO_TXN:
             answer.error_code = ErrorCode.NONE
-        case api_keys.END_TXN:
+        case api_keys.INIT_PRODUCER_ID | api_keys.END_TXN:
             answer.producer_id = answer.producer_epoch = -1
         case api_keys.OFFSET_DELETE:
             answer.topics = []

@@ -44,7 +44,7 @@ WHEN: Final = {
 """Fields of `when`, which selects the matching requests for which the rule fires."""
 DELAY: Final = "delay_ms"
 VERBS: Final = {
-    "error": "the request is not handled; the response has this error code (a name or a number) in all error fields",
+    "error": "the request is not handled; all of it is refused with this error code (a name or a number)",
     DELAY: "the request is handled after this time of the broker's clock",
     "no_response": "the request is not handled, and there is no response; the connection stays open",
     "close": "the request is not handled, and the connection is closed",

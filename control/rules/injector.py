@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from stuntbroker.broker.requests.apis import NO_RESPONSE, OpaqueResponse
 from stuntbroker.broker.requests.fetch_sessions import INITIAL_EPOCH
 from stuntbroker.broker.requests.interception import intercept_response
+from stuntbroker.broker.requests.partial_requests import refusal_about
 from stuntbroker.broker.requests.personality import versions_of
 from stuntbroker.broker.requests.plain_messages import Plain, error_answer, plain_request, readable_answer
 from stuntbroker.control.observation.request_log import RequestLog
@@ -254,6 +255,8 @@ class Injector:
     def _answer_of(self, fault: Fault, intercepted: _Intercepted, code: int) -> Any:
         if intercepted.route.key == PRODUCE and intercepted.fields.get("acks") == 0:
             return NO_RESPONSE
+        if code:
+            return refusal_about(intercepted.route.key, intercepted.version, intercepted.fields, code)
         return error_answer(intercepted.route.key, intercepted.fields, code)
 
     def _error(self, fault: Fault, intercepted: _Intercepted) -> Any:

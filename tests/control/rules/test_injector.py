@@ -78,6 +78,19 @@ async def test_an_error_is_answered_in_the_form_of_every_api_and_version(
     assert control.requests.requests[-1].errors == ("COORDINATOR_NOT_AVAILABLE",)
 
 
+async def test_an_error_response_has_no_producer_id_and_epoch(rig: Rig, control: Control) -> None:
+    """As Kafka's: a client that used them would go on with a wrong epoch."""
+    client = rig.client()
+    for request, version in (
+        (InitProducerIdRequest("pay", 60_000, 4_711, 3), 4),
+        (EndTxnRequest("pay", 4_711, 3, True), 5),
+    ):
+        name = type(request).__name__.removesuffix("Request")
+        control.injector.add(rule(name, error="COORDINATOR_NOT_AVAILABLE"))
+        answer = client.ask(request, version)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (CODE, -1, -1), name
+
+
 def test_a_fault_may_name_every_served_api(control: Control) -> None:
     for key in SERVED:
         assert control.injector.add(rule(APIS[key].name, close=True)).match["api"] == {key}
