@@ -185,15 +185,15 @@ class Broker:
         """Replay the logs, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
         loop = self._loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock, self._timer_failed)
-        passing = self.data_dir.points.passing
-        passing("start.replay.before")
+        pass_point = self.data_dir.points.pass_point
+        pass_point("start.replay.before")
         self.transactions.replay()
         if OFFSETS in self.topics.by_name:
             self._load_groups()  # The members' session time-outs begin now.
         self.data_dir.mark_in_use()
-        passing("start.replay.after")
+        pass_point("start.replay.after")
         self.transactions.resume()
-        passing("start.finish.after")
+        pass_point("start.finish.after")
         if topics:
             from stuntbroker.broker.metadata.topic_creation import create_missing_topics
 

@@ -77,14 +77,14 @@ def seed(broker: SeedPorts, rule: Any) -> dict[str, Any]:
     """
     kind, fields = read_seed(rule)
     if kind == "next_producer_id":
-        return _next_producer_id(broker, fields)
+        return _set_next_producer_id(broker, fields)
     if kind == "ids":
-        return _ids(broker, fields)
+        return _set_ids(broker, fields)
     if kind == "coordinator_epoch":
-        return _coordinator_epoch(broker, fields)
+        return _raise_coordinator_epoch(broker, fields)
     if kind == "next_sequence":
-        return _next_sequence(broker, fields)
-    return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
+        return _append_preceding_record(broker, fields)
+    return (_append_hanging_transaction if kind == "hanging" else _set_next_offset)(broker, fields)
 
 
 def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
@@ -117,7 +117,7 @@ def is_already_seeded(broker: SeedPorts, rule: Any) -> bool:
     return any(each.has_open_txn and _owner_of(broker, id_) is None for id_, each in known.items())
 
 
-def _ids(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
+def _set_ids(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
     if not id_:
@@ -148,7 +148,7 @@ def _owner_of(broker: SeedPorts, producer_id: int) -> str | None:
     return None
 
 
-def _coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
+def _raise_coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Raise the coordinator epoch of a transactional id: the leader epoch of its transaction log partition."""
     id_ = fields.get("transactional_id")
     if not id_:
@@ -164,7 +164,7 @@ def _coordinator_epoch(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, A
     return {"transactional_id": id_, "partition": index, "epoch": epoch}
 
 
-def _hanging(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
+def _append_hanging_transaction(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Append records of a transaction that the coordinator does not know, so that the last stable offset stays before them."""
     log = _log(broker, fields)
     values = fields.get("values", ["hanging"])
@@ -177,7 +177,7 @@ def _hanging(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     return {"producer_id": producer_id, "producer_epoch": 0, "first_offset": log.append_own(batch)}
 
 
-def _next_producer_id(broker: SeedPorts, given: dict[str, Any]) -> dict[str, Any]:
+def _set_next_producer_id(broker: SeedPorts, given: dict[str, Any]) -> dict[str, Any]:
     check_number(given, "seed", "next_producer_id", broker.transactions.producer_ids.next, PRODUCER_ID_MAX)
     _advance_producer_ids(broker, given["next_producer_id"])
     return {"next_producer_id": given["next_producer_id"]}
@@ -193,7 +193,7 @@ def _advance_producer_ids(broker: SeedPorts, producer_id: int) -> None:
         raise
 
 
-def _next_offset(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
+def _set_next_offset(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
     offset = fields.get("offset", 0)
@@ -201,7 +201,7 @@ def _next_offset(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had a record")
     log.log_start_offset = log.next_offset = offset
     try:
-        log.begin()  # The next start reads the offset from the name of the first segment.
+        log.create_first_segment()  # The next start reads the offset from the name of the first segment.
         broker.data_dir.write_start_offsets()
     except StorageError:
         if not log.segments:
@@ -210,7 +210,7 @@ def _next_offset(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
 
 
-def _next_sequence(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
+def _append_preceding_record(broker: SeedPorts, fields: dict[str, Any]) -> dict[str, Any]:
     """Append a record with the preceding sequence, so that the producer's next one is `sequence`."""
     log = _log(broker, fields)
     producer_id = fields.get("producer_id")

@@ -69,7 +69,7 @@ async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
     for connection in held:
         connection.hold()  # Otherwise some request might always be in progress.
     try:
-        parked = await _quiet(control)
+        parked = await _wait_until_idle(control)
         return _state_of(control, id_, name, parked)  # Before any connection resumes and handles its pending requests.
     finally:
         for connection in held:
@@ -89,11 +89,11 @@ def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, Pa
         control.clock.is_paused,
         tuple(stop.without_parked() for stop in control.stops.stops.values()),
         parked,
-        tuple(_aged(fault, clock.monotonic_ms()) for fault in control.injector.faults.values()),
+        tuple(_with_relative_age(fault, clock.monotonic_ms()) for fault in control.injector.faults.values()),
     )
 
 
-async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
+async def _wait_until_idle(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
     """Wait until only parked work is in progress; return the parked transactions. Raises FaultError."""
     broker = control.broker
     deadline_ms = broker.clock.client_ms() + WAIT_MS_MAX
@@ -109,7 +109,7 @@ async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
         await asyncio.sleep(0)
 
 
-def _aged(fault: Fault, now_ms: int) -> Fault:
+def _with_relative_age(fault: Fault, now_ms: int) -> Fault:
     aged = deepcopy(fault)
     aged.created_at_ms -= now_ms
     return aged

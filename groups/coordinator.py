@@ -32,11 +32,12 @@ from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.ledger import Ledger, OffsetsLog
 from stuntbroker.groups.offset_records import OffsetRecord
 from stuntbroker.groups.offset_requests import FetchedTopic, OffsetCommit
-from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset, expired_places
+from stuntbroker.groups.offsets import OffsetStore, StoredOffset, expired_places
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.topic_names import TopicPartition
 
 GROUP_TYPE: Final = "classic"
 _COMMITS_KEEP_ALIVE: Final = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
@@ -217,7 +218,7 @@ class GroupCoordinator:
         if actor is None:
             return LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leavers))
         answers: list[LeaveReply] = []
-        actor.ask(LeaveGroup(group_id, tuple(leavers)), answers.append)
+        actor.ask(LeaveGroup(tuple(leavers)), answers.append)
         return answers[0]
 
     # Administration of groups
@@ -292,10 +293,8 @@ class GroupCoordinator:
     ) -> list[ErrorCode]:
         """Store offsets that are committed with the transaction; return one error per commit, in order.
 
-        The caller has checked that the transaction is open. `version`: of the TxnOffsetCommit request.
+        The caller has checked that the group id is valid and the transaction open. `version`: of the TxnOffsetCommit request.
         """
-        if not group_id:
-            return [ErrorCode.INVALID_GROUP_ID] * len(commits)
         actor = self.actors.get(group_id)
         if actor is None:
             error = self._loading_error(group_id) or missing_group_error(generation, True, version)
@@ -335,15 +334,15 @@ class GroupCoordinator:
         """Return all committed offsets of a group, which has to be loaded (`is_loaded`)."""
         return fetch_all(self.ledger.store_of(group_id), group_id, require_stable, unstable)
 
-    def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
+    def pending_of(self, group_id: str) -> list[tuple[TopicPartition, int, StoredOffset]]:
         """Return (place, producer id, offset) of each pending transactional offset of a group."""
         return self.ledger.store_of(group_id).pending_of(group_id)
 
-    def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
+    def pending_producers(self, group_id: str, places: Iterable[TopicPartition]) -> set[int]:
         """Return the producer ids that have a pending offset of the group at one of the places."""
         return self.ledger.store_of(group_id).pending_producers(group_id, places)
 
-    def delete_offsets(self, group_id: str, places: Sequence[Place]) -> tuple[ErrorCode, list[ErrorCode]]:
+    def delete_offsets(self, group_id: str, places: Sequence[TopicPartition]) -> tuple[ErrorCode, list[ErrorCode]]:
         """Delete offsets; return the error of the request and, if that is NONE, one per place."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID, []
@@ -405,7 +404,7 @@ class GroupCoordinator:
             self._actor_for_offsets(group_id)
         return errors
 
-    def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
+    def _remove(self, group_id: str, places: Sequence[TopicPartition], with_group: bool = False) -> None:
         self.ledger.append_tombstones(group_id, places, (group_key(group_id), None) if with_group else None)
         if with_group:
             self.actors.pop(group_id).mark_dead()

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from stuntbroker.groups.commits import stored
 from stuntbroker.groups.offset_records import OffsetRecord, offset_key, offset_value
 from stuntbroker.groups.offset_requests import OffsetCommit
-from stuntbroker.groups.offsets import OffsetStore, Place
+from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.groups.records import GroupRecord, read_record
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
@@ -23,6 +23,7 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.primitives import INT64_MAX, Buffer
+from stuntbroker.protocol.topic_names import TopicPartition
 
 TIME_MAX_MS: Final = INT64_MAX
 LogRecord = tuple[bytearray, bytearray | None]
@@ -66,7 +67,7 @@ class Ledger:
         """Return the offsets of the partition that holds the group."""
         return self.store(self.partition_of(group_id))
 
-    def places_of_topic(self, topic: str) -> list[tuple[str, list[Place]]]:
+    def places_of_topic(self, topic: str) -> list[tuple[str, list[TopicPartition]]]:
         """Return (group id, partitions) for each group that has offsets of the topic."""
         return [item for store in self._stores.values() for item in store.places_of_topic(topic)]
 
@@ -129,7 +130,9 @@ class Ledger:
             offset = stored(commit, number, now_ms, expires_at_ms)
             store.put(group_id, (commit.topic, commit.partition), offset, producer_id)
 
-    def append_tombstones(self, group_id: str, places: Sequence[Place], group: LogRecord | None = None) -> None:
+    def append_tombstones(
+        self, group_id: str, places: Sequence[TopicPartition], group: LogRecord | None = None
+    ) -> None:
         """Remove the committed and pending offsets of these partitions and append `group`, the tombstone of the group."""
         records: list[LogRecord] = [(offset_key(group_id, place), None) for place in places]
         if group is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from stuntbroker.groups.offsets import Place, StoredOffset
+from stuntbroker.groups.offsets import StoredOffset
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
 from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.topic_names import TopicPartition
 
 OFFSET_COMMIT: Final = 1
 OFFSET_COMMIT_KINDS: Final = (0, OFFSET_COMMIT)
@@ -25,12 +26,12 @@ class OffsetRecord(NamedTuple):
     """A record of a committed offset; `offset` is None for a tombstone."""
 
     group_id: str
-    place: Place
+    place: TopicPartition
     offset: StoredOffset | None
     """None for a tombstone."""
 
 
-def offset_key(group_id: str, place: Place) -> bytearray:
+def offset_key(group_id: str, place: TopicPartition) -> bytearray:
     """Return the key of an offset's record (OffsetCommitKey with its version)."""
     out = bytearray(b"\x00\x01")
     OffsetCommitKey(group_id, *place).encode(out, OFFSET_COMMIT)

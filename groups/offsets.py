@@ -11,9 +11,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator
 from typing import NamedTuple
 
 from stuntbroker.groups.config import GroupConfig
-
-Place = tuple[str, int]
-"""Topic and partition."""
+from stuntbroker.protocol.topic_names import TopicPartition
 
 
 class StoredOffset(NamedTuple):
@@ -38,9 +36,9 @@ class OffsetStore:
     __slots__ = ("_committed", "_open", "_pending")
 
     def __init__(self) -> None:
-        self._committed: dict[str, dict[Place, StoredOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, Place], StoredOffset]] = {}
-        self._open: dict[str, dict[Place, set[int]]] = {}
+        self._committed: dict[str, dict[TopicPartition, StoredOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, TopicPartition], StoredOffset]] = {}
+        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
         """Group -> partition -> ids of producers with a pending offset for it. Empty collections are removed."""
 
     def __eq__(self, other: object) -> bool:
@@ -54,7 +52,7 @@ class OffsetStore:
     def __repr__(self) -> str:
         return f"OffsetStore(committed={self._committed!r}, pending={self._pending!r})"
 
-    def put(self, group_id: str, place: Place, offset: StoredOffset, producer_id: int = -1) -> None:
+    def put(self, group_id: str, place: TopicPartition, offset: StoredOffset, producer_id: int = -1) -> None:
         """Store an offset whose record was appended; with a producer id, as a pending offset of its transaction."""
         if producer_id < 0:
             self._committed.setdefault(group_id, {})[place] = offset
@@ -62,7 +60,7 @@ class OffsetStore:
         self._pending.setdefault(producer_id, {})[group_id, place] = offset
         self._open.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
 
-    def remove(self, group_id: str, place: Place) -> None:
+    def remove(self, group_id: str, place: TopicPartition) -> None:
         """Remove the committed and pending offsets of a partition, after a tombstone was appended."""
         offsets = self._committed.get(group_id)
         if offsets is not None and offsets.pop(place, None) is not None and not offsets:
@@ -93,7 +91,7 @@ class OffsetStore:
                 if present is None or offset.record_offset > present.record_offset:
                     offsets[place] = offset
 
-    def get(self, group_id: str, place: Place) -> StoredOffset | None:
+    def get(self, group_id: str, place: TopicPartition) -> StoredOffset | None:
         """Return the committed offset of a partition, None if there is none."""
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(place)
@@ -105,21 +103,21 @@ class OffsetStore:
         snapshot._open = {group_id: dict(self._open.get(group_id, {}))}
         return snapshot
 
-    def committed(self, group_id: str) -> ItemsView[Place, StoredOffset]:
+    def committed(self, group_id: str) -> ItemsView[TopicPartition, StoredOffset]:
         """Return all committed offsets of a group, by their places."""
         return self._committed.get(group_id, {}).items()
 
-    def is_pending(self, group_id: str, place: Place) -> bool:
+    def is_pending(self, group_id: str, place: TopicPartition) -> bool:
         """Whether an open transaction has an offset for this partition."""
         places = self._open.get(group_id)
         return places is not None and place in places
 
-    def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
+    def pending_producers(self, group_id: str, places: Iterable[TopicPartition]) -> set[int]:
         """Return the ids of producers whose open transactions have offsets for these partitions."""
         waiting = self._open.get(group_id, {})
         return {producer_id for place in places for producer_id in waiting.get(place, ())}
 
-    def pending_of(self, group_id: str) -> list[tuple[Place, int, StoredOffset]]:
+    def pending_of(self, group_id: str) -> list[tuple[TopicPartition, int, StoredOffset]]:
         """Return (partition, producer id, offset) of each pending offset of a group, sorted."""
         return sorted(
             (place, producer_id, offset)
@@ -132,15 +130,15 @@ class OffsetStore:
         """Whether an open transaction has an offset of this group."""
         return group_id in self._open
 
-    def has_any(self, group_id: str, place: Place) -> bool:
+    def has_any(self, group_id: str, place: TopicPartition) -> bool:
         """Whether there is a committed or pending offset for this partition."""
         return self.get(group_id, place) is not None or self.is_pending(group_id, place)
 
-    def places(self, group_id: str) -> list[Place]:
+    def places(self, group_id: str) -> list[TopicPartition]:
         """Return the partitions for which the group has an offset, committed or pending."""
         return list({**self._committed.get(group_id, {}), **self._open.get(group_id, {})})
 
-    def places_of_topic(self, topic: str) -> Iterator[tuple[str, list[Place]]]:
+    def places_of_topic(self, topic: str) -> Iterator[tuple[str, list[TopicPartition]]]:
         """Yield each group with offsets in the topic, and the partitions that they are for."""
         for group_id in [*self._committed, *(self._open.keys() - self._committed.keys())]:
             places = [place for place in self.places(group_id) if place[0] == topic]
@@ -158,7 +156,9 @@ class Expiry(NamedTuple):
     """Whether the group uses a topic, whose offsets do not expire then."""
 
 
-def expired_places(store: OffsetStore, group_id: str, expiry: Expiry, now_ms: int, config: GroupConfig) -> list[Place]:
+def expired_places(
+    store: OffsetStore, group_id: str, expiry: Expiry, now_ms: int, config: GroupConfig
+) -> list[TopicPartition]:
     """Return the partitions whose committed offset has expired."""
     places = []
     for place, offset in store.committed(group_id):

@@ -35,6 +35,8 @@ PRODUCE_V2_FROM: Final = 12
 OFFSETS_V2_FROM: Final = 5
 END_TXN_V2_FROM: Final = 5
 """First versions of Produce, TxnOffsetCommit and EndTxn with transaction version 2 (KIP-890)."""
+GROUP_ERROR_FROM: Final = 2
+"""First version of OffsetFetch with an error for the whole group."""
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """First version of OffsetCommit with GROUP_ID_NOT_FOUND for a group that does not exist."""
 CREATED_TOPICS_DESCRIBED_FROM: Final = 5

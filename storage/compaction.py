@@ -193,7 +193,7 @@ class Cleaning:
                 disk.set_modified_ns(cleaned.fd, disk.modified_ns(group[-1].path + ".log"))
             if self.log.register_unsynced is not None:  # The segments that are being replaced were synced.
                 cleaned.sync()
-            self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
+            self._points.pass_point("compaction.swap.before", self.log.topic, self.log.index)
             disk.rename(path + ".cleaned", path + ".swap")
             if self.log.register_unsynced is not None:
                 disk.sync_path(self.log.folder)
@@ -263,7 +263,7 @@ class Cleaning:
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
         """Replace segments in memory, then on disk. If that fails, recovery finishes the replacement from the `.swap` file."""
         log = self.log
-        passing = partial(self._points.passing, topic=log.topic, partition=log.index)
+        pass_point = partial(self._points.pass_point, topic=log.topic, partition=log.index)
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [cleaned]
         if at == 0:
@@ -275,9 +275,9 @@ class Cleaning:
             for suffix in SEGMENT_SUFFIXES if segment.base_offset != cleaned.base_offset else SEGMENT_SUFFIXES[:-1]:
                 with contextlib.suppress(FileNotFoundError):
                     log.disk.remove(segment.path + suffix)
-        passing("compaction.swap.middle")
+        pass_point("compaction.swap.middle")
         log.disk.rename(path + ".swap", cleaned.path + ".log")
-        passing("compaction.swap.after")
+        pass_point("compaction.swap.after")
         OPEN_FILES.opened(cleaned)  # Only after the rename: a segment that is closed and reopened uses its final name.
         cleaned.write_indexes()
 

@@ -218,14 +218,14 @@ class DataDir:
         self.open_journal()
         line = line_of(change)
         end = self.disk.size(self._journal)
-        self.points.passing("journal.write.before")
+        self.points.pass_point("journal.write.before")
         try:
             self.disk.write_all(self._journal, line, end)
         except OSError as fault:
             self._cut_journal(end)
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines += 1
-        self.points.passing("journal.write.after")
+        self.points.pass_point("journal.write.after")
 
     def _cut_journal(self, end: int) -> None:
         """Remove an incomplete line from the end of the journal, so that the next line does not follow half a line."""
@@ -308,7 +308,7 @@ class DataDir:
 
     def begin_leader_epoch(self, log: PartitionLog, epoch: int) -> None:
         """Start a new leader epoch in a partition. Raises StorageError, in which case nothing has changed."""
-        log.begin()
+        log.create_first_segment()
         log.flush_buffered()
         # Recovery needs the epochs of all batches on disk.
         kept = from_offset(log.leader_epochs, log.segments[0].base_offset)

@@ -350,10 +350,10 @@ class PartitionLog(SegmentedLog):
         # Unlike Kafka: a large batch begins a new segment, even if it would fit into the active one.
         segment = self._segment_for(size, last_offset, max_timestamp) if ahead is None else self._roll()
         try:
-            self._passing("log.write.before")
+            self._pass_point("log.write.before")
             if ahead is None or not segment.take_file(ahead, last_offset, max_timestamp):
                 segment.append(batch, size, last_offset, max_timestamp)
-            self._passing("log.write.after")
+            self._pass_point("log.write.after")
         except StorageError as fault:
             self.failed(fault)
             raise
@@ -400,7 +400,7 @@ class PartitionLog(SegmentedLog):
             return self.active
         try:
             self.check_writable()
-            self._passing("segment.roll.before")
+            self._pass_point("segment.roll.before")
             if self.segments:
                 self._end_segment()
             elif not self.exists:
@@ -408,7 +408,7 @@ class PartitionLog(SegmentedLog):
                 self.exists = True
             segment = Segment(self.folder, self.next_offset, self.disk)
             segment.open()
-            self._passing("segment.roll.after")
+            self._pass_point("segment.roll.after")
         except TooManyOpenFiles:
             raise
         except StorageError as fault:
@@ -418,9 +418,9 @@ class PartitionLog(SegmentedLog):
         self.active = segment
         return segment
 
-    def _passing(self, point: str) -> None:
+    def _pass_point(self, point: str) -> None:
         """Pass a stop point. Raises StorageError if a test makes the broker fail there."""
-        self.points.passing(point, self.topic, self.index)
+        self.points.pass_point(point, self.topic, self.index)
 
     def _end_segment(self) -> None:
         last = self.active
@@ -436,7 +436,7 @@ class PartitionLog(SegmentedLog):
         except OSError as fault:
             raise storage_error(f"cannot close {last.path}.log", fault) from fault
 
-    def begin(self) -> None:
+    def create_first_segment(self) -> None:
         """Create the folder and the first segment if they do not exist. Raises StorageError; no data is lost then."""
         if not self.segments:
             self._roll()
@@ -453,9 +453,9 @@ class PartitionLog(SegmentedLog):
             self._roll()
 
     def _write_snapshot(self) -> None:
-        self._passing("snapshot.write.before")
+        self._pass_point("snapshot.write.before")
         self.disk.replace_file(f"{self.folder}/{segment_name(self.next_offset)}.snapshot", self.producers.snapshot())
-        self._passing("snapshot.write.after")
+        self._pass_point("snapshot.write.after")
 
     # --- deleting records
 
@@ -474,11 +474,11 @@ class PartitionLog(SegmentedLog):
 
     def drop_first(self) -> None:
         """Delete the first segment."""
-        self._passing("segment.delete.before")
+        self._pass_point("segment.delete.before")
         segment = self.segments.pop(0)
         self.clean_size = max(0, self.clean_size - segment.size)  # What is clean comes first.
         segment.delete()
-        self._passing("segment.delete.after")
+        self._pass_point("segment.delete.after")
 
     # --- opening and closing
 

@@ -16,7 +16,7 @@ class Points:
     def __init__(self) -> None:
         self.on_pass: OnPass | None = None
 
-    def passing(self, point: str, topic: str = "", partition: int = -1) -> None:
+    def pass_point(self, point: str, topic: str = "", partition: int = -1) -> None:
         """Pass a stop point. Raises StorageError if a test makes the broker fail there."""
         if self.on_pass is not None:
             self.on_pass(point, topic, partition)

@@ -99,7 +99,7 @@ class Syncer:
             for log in logs:
                 log.is_unsynced = False
                 self._collect(log, descriptors, created_paths)
-            self._points.passing("log.sync.before")
+            self._points.pass_point("log.sync.before")
         except (StorageError, OSError) as fault:
             refusal = fault
 
@@ -120,7 +120,7 @@ class Syncer:
             if self._broken:
                 return
             try:
-                self._points.passing("log.sync.after")
+                self._points.pass_point("log.sync.after")
             except StorageError as failed:
                 fault = fault or failed
             if fault is not None:

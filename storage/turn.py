@@ -146,7 +146,7 @@ class Turn:
 
     def _close_refusing(self, receiver: Receiver, fault: Exception) -> None:
         receiver.abort()
-        # uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
+        # uvloop raises RuntimeError when the client has closed its end and the loop has not called `connection_lost` yet.
         if not isinstance(fault, RuntimeError) or not receiver.is_closing():
             self._refused(fault)
 
@@ -157,7 +157,7 @@ class Turn:
         try:
             self.check()
             if self.points.on_pass is not None and (first or after):
-                self.points.passing("log.write.before")
+                self.points.pass_point("log.write.before")
             for log in first:
                 log.batch_records()
             for log in first:
@@ -167,7 +167,7 @@ class Turn:
             _wake(first)
             _wake(after)
             if self.points.on_pass is not None and (first or after):
-                self.points.passing("log.write.after")
+                self.points.pass_point("log.write.after")
         except StorageError as fault:
             self.fail(fault)
             raise

@@ -90,7 +90,7 @@ def reassign(broker: MovePorts, topic: Topic, index: int, replicas: Sequence[int
     broker.nodes.update_in_sync(placement)
     try:
         leader = broker.nodes.next_leader(placement)
-        loses_a_replica = not set(before) <= set(replicas)  # A new leader epoch tells the removed replica.
+        loses_a_replica = not set(before) <= set(replicas)  # A new leader epoch, as in Kafka.
         if leader != placement.leader or loses_a_replica:
             change_leader(broker, topic, index, leader)
         else:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.metadata.unknown_topics import unknown_topic
 from stuntbroker.broker.produce import plain_produce
 from stuntbroker.broker.produce.client_append import append_first, append_or_error
+from stuntbroker.broker.produce.coordinator_requests import CoordinatorRequest, is_verifying, required_request
 from stuntbroker.broker.produce.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce.plain_produce import GENERAL
 from stuntbroker.broker.produce.produce_checks import check_content, has_transactional, with_latest_timestamp
-from stuntbroker.broker.produce.txn_questions import Question, is_verifying, question_for
 from stuntbroker.broker.produce.unacknowledged import fail_unacknowledged
 from stuntbroker.broker.requests.apis import NO_RESPONSE
 from stuntbroker.broker.requests.slices import run_in_slices
@@ -289,7 +289,7 @@ def _log_fencing(
         batches = {each.response.error_code: each.header for each in accepted_batches}
         for error, header in batches.items():
             identity = Identity(header.producer_id, header.producer_epoch)
-            request.broker.transactions.fences.refuse(request, transactional_id, identity, error)
+            request.broker.transactions.fences.record_refusal(request, transactional_id, identity, error)
 
 
 def _unacknowledged(request: AskingPart[ProducePorts], failed: bool) -> Any:
@@ -344,7 +344,7 @@ class _PendingProduce:
         self.acks = acks
         self.version = version
         self.is_verified = version >= PRODUCE_V2_FROM or is_verifying(request)
-        """Whether the coordinator adds or verifies all partitions, as in Kafka; if not, only those of `question_for`."""
+        """Whether the coordinator adds or verifies all partitions, as in Kafka; if not, only those of `required_request`."""
         self.answer = answer
         self.accepted_batches = batches.accepted
         self.to_add = batches.to_add
@@ -370,19 +370,19 @@ class _PendingProduce:
         broker = self.request.broker
         header = to_add[0].header
         producer_id, epoch = header.producer_id, header.producer_epoch
-        question = question_for(
+        required = required_request(
             self.request,
             transactional_id,
             adds=self.version >= PRODUCE_V2_FROM,
             rejects_new_records=any(each.log.producers.rejects_new_records(each.header.producer_id) for each in to_add),
         )
-        if question is Question.ADD:
+        if required is CoordinatorRequest.ADD:
             partitions = frozenset([batch.log.name for batch in to_add])
             self.asking_since_ms = now_ms
             add = AddPartitions(producer_id, epoch, partitions, TRANSACTION_V2)
             broker.transactions.ask(self.request, transactional_id, add, self._added)
             self.asking_since_ms = -1
-        elif question is Question.VERIFY:
+        elif required is CoordinatorRequest.VERIFY:
             self.unanswered = len(to_add)
             for batch in to_add:
                 verify = Verify(producer_id, epoch, batch.log.name)

@@ -64,7 +64,7 @@ IDS_FROM: Final = TOPIC_IDS_FROM[KEY]
 OK = ErrorCode.NONE
 Read = tuple["FetchResponse | None", list[PartitionLog]]
 """The response, or None if there are too few bytes and time is left to wait for more; and the logs that were read."""
-NOTHING: Final[Set[Any]] = frozenset()
+NO_PARTITIONS: Final[Set[Any]] = frozenset()
 PARTITIONS_AT_ONCE: Final = 500
 """A request for more partitions is read in slices."""
 PARTITIONS_PER_STEP: Final = 50
@@ -306,7 +306,7 @@ class _Fetch:
     def _has_newly_unknown(self, unknown: list[tuple[Key, PartitionData]]) -> bool:
         """Return whether a partition is unknown that the first read has found: then the others are not waited for any longer."""
         if self._unknown_at_first is None:
-            self._unknown_at_first = {key for key, _ in unknown} if unknown else NOTHING
+            self._unknown_at_first = {key for key, _ in unknown} if unknown else NO_PARTITIONS
             return False
         return bool(unknown) and any(key not in self._unknown_at_first for key, _ in unknown)
 

@@ -30,6 +30,7 @@ from stuntbroker.protocol.request_values import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
 )
 from stuntbroker.storage.leader_epochs import NO_EPOCH, epoch_at
 from stuntbroker.storage.partition import PartitionLog
@@ -60,7 +61,7 @@ TIME_LOOKUP_COST: Final = 10
 
 def handle(request: Asking[Uses], body: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     """Look up one offset for each partition; None when the response comes later."""
-    if body.isolation_level not in (0, 1):
+    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _unknown_isolation_level_response(body)
     return run_in_slices(request, _steps(request, body, version))
 

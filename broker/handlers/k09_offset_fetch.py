@@ -25,7 +25,7 @@ from stuntbroker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
+from stuntbroker.protocol.versions import GROUP_ERROR_FROM, SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
@@ -40,7 +40,7 @@ Wanted = tuple[str, bytes, Sequence[int]]
 
 KEY = 9
 VERSIONS = range(1, 11)
-ERROR_OF_GROUP_FROM = 2
+
 REQUIRE_STABLE_FROM = 7
 FETCHED_AT_ONCE = 1_000
 """Topics and partitions whose offsets are looked up in one step."""
@@ -69,7 +69,7 @@ def _single(request: Asking[Uses], body: OffsetFetchRequest, version: int) -> St
     if topics is None:
         error = ErrorCode.NOT_COORDINATOR
         return OffsetFetchResponse(
-            topics=_all_failed(body, error) if version < ERROR_OF_GROUP_FROM else [], error_code=error
+            topics=_all_failed(body, error) if version < GROUP_ERROR_FROM else [], error_code=error
         )
     must_retry = any(fetched.error == RETRY_LATER for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(

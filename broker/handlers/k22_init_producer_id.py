@@ -69,7 +69,7 @@ def handle(request: Asking[Uses], body: InitProducerIdRequest, version: int) -> 
     def done(reply: Reply) -> None:
         if previous_owner is not None and not reply.error:
             cause = cause_of(request, previous_owner.producer_id == reply.producer_id)
-            transactions.fences.add(previous_owner, cause, request)
+            transactions.fences.record_fence(previous_owner, cause, request)
         if reply.error:
             code = coordinator_code(request, transactional_id, identity, reply.error, KEY, version)
             request.reply(_error(code))

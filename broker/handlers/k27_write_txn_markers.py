@@ -78,7 +78,9 @@ def _note_refusal(request: Asking[Uses], identity: Identity) -> Steps[None]:
             yield IDS_COST
         known = transactions.summary(transactional_id)
         if known is not None and known.producer_id == identity.producer_id:
-            transactions.fences.refuse(request, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+            transactions.fences.record_refusal(
+                request, transactional_id, identity, ErrorCode.TRANSACTION_COORDINATOR_FENCED
+            )
 
 
 def _write(request: Asking[Uses], marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:

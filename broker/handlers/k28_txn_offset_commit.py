@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.produce.txn_questions import Question, question_for
+from stuntbroker.broker.produce.coordinator_requests import CoordinatorRequest, required_request
 from stuntbroker.broker.requests.request_part import RequestPart
 from stuntbroker.broker.requests.slices import SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.transactions.coordinator_errors import leader_code
@@ -136,19 +136,19 @@ class _Commit:
         if txn_status == TXN_STALE_EPOCH:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
-        question = Question.NONE
+        required = CoordinatorRequest.NONE
         if txn_status != TXN_OPEN:
-            question = question_for(
+            required = required_request(
                 self.request,
                 body.transactional_id,
                 adds=self.version >= OFFSETS_V2_FROM,
                 rejects_new_records=log.producers.rejects_new_records(body.producer_id),
                 offsets=True,
             )
-        if question is Question.ADD:
+        if required is CoordinatorRequest.ADD:
             add = AddPartitions(*id_and_epoch, frozenset({(OFFSETS, index)}), TRANSACTION_V2)
             broker.transactions.ask(self.request, body.transactional_id, add, self._transaction_answered)
-        elif question is Question.VERIFY:
+        elif required is CoordinatorRequest.VERIFY:
             verify = Verify(*id_and_epoch, (OFFSETS, index))
             broker.transactions.ask(self.request, body.transactional_id, verify, self._transaction_answered)
         else:
@@ -174,13 +174,13 @@ class _Commit:
         if is_no_member := NO_MEMBER.intersection(errors):
             fences = self.request.broker.transactions.fences
             identity = Identity(body.producer_id, body.producer_epoch)
-            fences.refuse(self.request, body.transactional_id, identity, min(is_no_member))
+            fences.record_refusal(self.request, body.transactional_id, identity, min(is_no_member))
         self.request.reply(self.response)
 
     def _fail(self, error: int) -> None:
         body = self.body
         identity = Identity(body.producer_id, body.producer_epoch)
-        self.request.broker.transactions.fences.refuse(self.request, body.transactional_id, identity, error)
+        self.request.broker.transactions.fences.record_refusal(self.request, body.transactional_id, identity, error)
         for answer in self.answers:
             answer.error_code = error
         self.request.reply(self.response)

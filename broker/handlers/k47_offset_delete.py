@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.requests.slices import ELEMENT_COST, Steps, run_in_slices
-from stuntbroker.groups.offsets import Place
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from stuntbroker.protocol.messages.offset_delete_response import (
@@ -16,6 +15,7 @@ from stuntbroker.protocol.messages.offset_delete_response import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from stuntbroker.protocol.topic_names import TopicPartition
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Asking, HasGroups, HasLongRequests, HasTopics
@@ -34,7 +34,7 @@ def handle(request: Asking[Uses], body: OffsetDeleteRequest, version: int) -> Of
 
 
 def _steps(request: Asking[Uses], body: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
-    places: list[Place] = []
+    places: list[TopicPartition] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []
     for requested in body.topics:

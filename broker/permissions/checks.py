@@ -36,7 +36,7 @@ from stuntbroker.protocol.messages.offset_delete_response import (
     OffsetDeleteResponseTopic,
 )
 from stuntbroker.protocol.primitives import Message
-from stuntbroker.protocol.versions import SEVERAL_FROM, TOPIC_IDS_FROM
+from stuntbroker.protocol.versions import GROUP_ERROR_FROM, SEVERAL_FROM, TOPIC_IDS_FROM
 
 if TYPE_CHECKING:
     from stuntbroker.broker.requests.routes import Handler, Interceptor
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     NameOf = Callable[[CheckedRequest, Any, int], str | None]
     """Returns the name of an element of a request of a version; None if its id is unknown."""
 
-GROUP_ERROR_FROM: Final = 2
-"""First version of OffsetFetch that has an error of the group."""
 DENIED: Final = {
     Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,

@@ -47,7 +47,7 @@ def long_steps(
         if request.broker.topics.log(log.topic, log.index) is not log:
             continue  # The topic was deleted meanwhile.
         try:
-            log.begin()
+            log.create_first_segment()
         except StorageError:
             break  # The append will fail again and return the error.
         yield BEGIN_COST
@@ -102,7 +102,7 @@ def _write_ahead(
             if broker.topics.log(log.topic, log.index) is not log:
                 continue  # Its topic was deleted meanwhile.
             try:
-                log.begin()
+                log.create_first_segment()
                 while not batch.is_written:
                     batch.write_piece()
                     yield SLICE_COST

@@ -151,7 +151,7 @@ def _refusal(
     if not error:
         return OK
     code = leader_code(error, PRODUCE, version)
-    request.broker.transactions.fences.refuse(
+    request.broker.transactions.fences.record_refusal(
         request, transactional_id, Identity(header.producer_id, header.producer_epoch), code
     )
     return code

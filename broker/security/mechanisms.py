@@ -52,7 +52,7 @@ class AuthenticationFailure(Exception):
 
 
 class InvalidCredentials(AuthenticationFailure):
-    """A token is malformed, or proves nothing; the client is only told that, and by which mechanism."""
+    """A token is malformed, or does not prove who the client is. The client only gets this fact and the mechanism."""
 
 
 class Mechanism(Protocol):

@@ -47,7 +47,7 @@ def coordinator_code(
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
     has_draft_codes = request.listener.profile == KIP_588
     if error:
-        transactions.fences.refuse(request, transactional_id, identity, error)
+        transactions.fences.record_refusal(request, transactional_id, identity, error)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.actor_of(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1

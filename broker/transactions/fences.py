@@ -141,7 +141,7 @@ class Fences:
         if not is_same_producer or transactional_id not in self._holders:
             _put(self._holders, transactional_id, Holder(client, self._clock.now_ms(), given))
 
-    def add(self, txn: Txn, cause: str, request: Requester | None) -> None:
+    def record_fence(self, txn: Txn, cause: str, request: Requester | None) -> None:
         """Record that the current producer of a transaction was fenced by a client, or by the broker (`request` is None).
 
         Do nothing if its latest fence has the same cause: an administrator ends a transaction in one partition after the other.
@@ -160,13 +160,13 @@ class Fences:
         if self.added is not None:
             self.added(transactional_id, fence, self._clock.now_ms())
 
-    def expire(self, transactional_id: str) -> None:
+    def record_expiry(self, transactional_id: str) -> None:
         """Record that a transactional id expired, as the cause for the errors that its producer will get."""
         txn = self._state_of(transactional_id) if transactional_id in self._holders else None
         if txn is not None:
-            self.add(txn, "id_expired", None)
+            self.record_fence(txn, "id_expired", None)
 
-    def refuse(self, request: Requester, transactional_id: str, identity: Identity, error: int) -> None:
+    def record_refusal(self, request: Requester, transactional_id: str, identity: Identity, error: int) -> None:
         """Log one line per fence, when its producer first gets a fencing error."""
         if error in FENCED:
             self._report_refusal(request, transactional_id, identity, self._fence_of(transactional_id, identity))

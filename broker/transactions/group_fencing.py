@@ -74,7 +74,7 @@ class Claim:
             if fence.error:
                 answer = Reply(fence.error)  # The caller retries.
             else:
-                self.broker.transactions.fences.add(txn, "group_generation", self.request)
+                self.broker.transactions.fences.record_fence(txn, "group_generation", self.request)
             left -= 1
             if not left:
                 done(answer)

@@ -239,7 +239,7 @@ class Transactions:
         """Record that an administrator fenced this producer by writing a marker."""
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
-                self.fences.add(actor.txn, "admin", request)
+                self.fences.record_fence(actor.txn, "admin", request)
 
     def busy_ids(self) -> list[str]:
         """Return the transactional ids that have a request in progress."""
@@ -291,23 +291,23 @@ class Transactions:
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
-    def write_markers_in_slices(self, txn: Txn, following: AfterMarkers) -> None:
+    def write_markers_in_slices(self, txn: Txn, callbacks: AfterMarkers) -> None:
         """Write the markers of a transaction in several turns: with very many partitions, stop points, or stopped nodes."""
-        on_written, on_failed, on_waiting = map(self._reporting, following)
+        on_written, on_failed, on_waiting = map(self._reporting, callbacks)
 
-        def waits() -> None:
+        def begin_waiting() -> None:
             self.update_markers_at_once_max()
             on_waiting()
 
-        written = on_written if self._never_syncs else partial(self.when_synced, on_written)
-        given, following = following, AfterMarkers(written, on_failed, waits)
+        when_durable = on_written if self._never_syncs else partial(self.when_synced, on_written)
+        reporting = AfterMarkers(when_durable, on_failed, begin_waiting)
         if self._stops is None:
-            self._slices.write(txn, following)
+            self._slices.write(txn, reporting)
         elif any(map(self._slices.has_no_leader, txn.partitions)):
-            self._slices.wait(txn, waits, lambda: self.write_markers_in_slices(txn, given))
+            self._slices.wait(txn, begin_waiting, lambda: self.write_markers_in_slices(txn, callbacks))
         else:
             self._slices.unwritten.pop(txn.transactional_id, None)
-            self._stops.write_markers(txn, partial(self._write_markers, txn), following)
+            self._stops.write_markers(txn, partial(self._write_markers, txn), reporting)
         self.update_markers_at_once_max()
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
@@ -394,7 +394,7 @@ class Transactions:
     def _timed_out(self, txn: Txn) -> None:
         """Record a transaction that timed out, after the decision to abort it was appended to the log."""
         self.timed_out_count += 1
-        self.fences.add(txn, "timeout", None)
+        self.fences.record_fence(txn, "timeout", None)
         self.broker.events.info(
             "txn_timed_out",
             transactional_id=txn.transactional_id,
@@ -458,7 +458,7 @@ class Transactions:
     def _forget(self, transactional_id: str, now_ms: int) -> None:
         """Remove an id and write its tombstone. Raises StorageError."""
         self._log_of(transactional_id).append_record(transactional_id, None, now_ms)
-        self.fences.expire(transactional_id)
+        self.fences.record_expiry(transactional_id)
         self._actors.pop(transactional_id, None)
         self._dormant.pop(transactional_id, None)
         self.expired_count += 1

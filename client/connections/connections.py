@@ -375,7 +375,7 @@ class Connections:
             raise DisconnectedError(f"no connection to broker {node_id}{where}")
         read_without_task(connection)
         try:
-            link = await self._introduce(connection)
+            link = await self._request_versions(connection)
         except DisconnectedError:
             if uses_tokens(self._client):
                 await _check_node(self._client, node_id)
@@ -389,7 +389,7 @@ class Connections:
         self._links[node_id] = link
         return link
 
-    async def _introduce(self, connection: AIOKafkaConnection) -> Link:
+    async def _request_versions(self, connection: AIOKafkaConnection) -> Link:
         """Request API versions and features: aiokafka's own ApiVersions request returns no features."""
         version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
         wire = Wire(connection)

@@ -111,10 +111,8 @@ class TransactionalProducer:
             "connections_max_idle_ms": connections_max_idle_ms,
         }
         connection_options.check_connecting(security, **times)
-        self._ending: dict[str, Any] = {
-            "timeout_ms": options.timeout_ms_of(transaction_timeout_ms, enable_2pc),
-            "is_two_phase": enable_2pc,
-        }
+        self._timeout_ms = options.timeout_ms_of(transaction_timeout_ms, enable_2pc)
+        self._is_two_phase = enable_2pc
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._max_block_s = max_block_ms / 1000
@@ -125,7 +123,7 @@ class TransactionalProducer:
         if tracer is not None or on_measurement is not None:
             self._telemetry = ProducerTelemetry(tracer, on_measurement, client_id, transactional_id)
             self._session.on_move = self._telemetry.on_transition
-        self._sending = options.SendingOptions(
+        self._sending_options = options.SendingOptions(
             codec=options.codec_number(compression_type),
             max_batch_size=max_batch_size,
             max_request_size=max_request_size,
@@ -135,7 +133,7 @@ class TransactionalProducer:
             retry_backoff_ms=retry_backoff_ms,
             buffer_memory=buffer_memory,
         )
-        self._connecting: dict[str, Any] = {
+        self._connection_options: dict[str, Any] = {
             "bootstrap_servers": bootstrap_servers,
             "client_id": client_id,
             "request_timeout_ms": request_timeout_ms,
@@ -147,7 +145,7 @@ class TransactionalProducer:
         self._shared = check_shared(connections, (bootstrap_servers, *times.values()), security)
         self._is_started = False
         self._stopping: asyncio.Task[None] | None = None
-        self._adding: asyncio.Task[None] | None = None
+        self._add_partitions_task: asyncio.Task[None] | None = None
 
     # --- start and stop
 
@@ -170,25 +168,27 @@ class TransactionalProducer:
         if connections is not None and not connections.is_open:
             raise IllegalStateError(f"the connections of producer {self.transactional_id!r} are not started, or closed")
         if connections is None:
-            connections = self._starting = Connections(**self._connecting)
+            connections = self._starting = Connections(**self._connection_options)
             try:
                 await connections.start()
             finally:
                 self._starting = None
         self._connections = connections
-        self._sender = Sender(self._session, connections, self._sending, self._telemetry, self._calls)
-        self._coordination = Coordination(self._session, connections, self._sending.retry_backoff_ms)
+        self._sender = Sender(self._session, connections, self._sending_options, self._telemetry, self._calls)
+        self._coordination = Coordination(self._session, connections, self._sending_options.retry_backoff_ms)
         self._dispatcher = Dispatcher(
             self._session,
             self._calls,
             connections,
             self._sender,
-            self._sending,
+            self._sending_options,
             partitioner=self._partitioner,
             telemetry=self._telemetry,
         )
-        self._transactions = Transactions(self._session, self._calls, self._sender, self._coordination, **self._ending)
-        self._adding = asyncio.create_task(self._transactions.add_partitions())
+        self._transactions = Transactions(
+            self._session, self._calls, self._sender, self._coordination, self._timeout_ms, self._is_two_phase
+        )
+        self._add_partitions_task = asyncio.create_task(self._transactions.add_partitions())
         self._calls.open()
 
     async def stop(self, *, leave_open: bool = False) -> None:
@@ -236,9 +236,9 @@ class TransactionalProducer:
             self._session.move(State.CLOSED)
         await self._calls.close()
         await self._sender.close()
-        if self._adding is not None:
-            self._adding.cancel()
-            await asyncio.wait({self._adding})
+        if self._add_partitions_task is not None:
+            self._add_partitions_task.cancel()
+            await asyncio.wait({self._add_partitions_task})
         if self._shared is None:
             await self._connections.stop()
 
@@ -365,7 +365,7 @@ class TransactionalProducer:
         Store the result as text (`str`) in your database, in the same transaction as your decision. After a cancellation, call
         it again for the result, or abort. Raises TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
         """
-        if not self._ending["is_two_phase"]:
+        if not self._is_two_phase:
             raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
         call = Call.PREPARE_TRANSACTION
         try:

@@ -83,7 +83,7 @@ class Session:
         self.outcome = TransactionOutcome()
         """Outcome of the most recent transaction."""
         self.has_started = False
-        """Whether the coordinator or a leader was told of the transaction. If not, there is nothing to end."""
+        """Whether a request of the transaction was sent to a coordinator or leader. If not, EndTxn is not sent either."""
         self.may_have_started = False
         """Whether this or another producer may have sent a request that starts the transaction, with or without a response."""
 

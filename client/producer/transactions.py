@@ -27,7 +27,6 @@ class Transactions:
         calls: Calls,
         sender: Sender,
         coordination: Coordination,
-        *,
         timeout_ms: int,
         is_two_phase: bool,
     ) -> None:

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from stuntbroker.control.delayed_requests import deliver, read_delayed_request
 from stuntbroker.control.documents import parse_yaml
 from stuntbroker.control.http import answers, copies_api, nodes_api, state_api
 from stuntbroker.control.http.openapi import openapi
@@ -42,7 +43,6 @@ from stuntbroker.control.http.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
-from stuntbroker.control.late_requests import deliver, read_late_request
 from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
@@ -243,7 +243,7 @@ async def _seed(control: Control, request: Request) -> Any:
 
 async def _deliver_late(control: Control, request: Request) -> Any:
     try:
-        described = read_late_request(control.broker, control.requests, await body_of(request))
+        described = read_delayed_request(control.broker, control.requests, await body_of(request))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stuntbroker.control.late_requests import KEYS
+from stuntbroker.control.delayed_requests import KEYS
 from stuntbroker.control.nodes import NODE_STATES
 from stuntbroker.control.rules.conditions import FIELDS as CONDITION_FIELDS
 from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, HIGHEST, NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS

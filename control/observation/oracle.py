@@ -99,7 +99,7 @@ class _Offsets:
     """Offsets read so far from a `__consumer_offsets` partition: (group, topic, partition) -> (log position, offset)."""
 
     committed: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
-    staged: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = field(default_factory=dict)
+    pending: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = field(default_factory=dict)
     """Producer id -> offsets in its open transaction."""
     seen: set[tuple[str, str, int]] = field(default_factory=set)
     is_partial: bool = False
@@ -356,19 +356,19 @@ class Oracle:
             offsets.seen.add(key)
             if commit.offset is None:
                 offsets.committed.pop(key, None)
-                for staged in offsets.staged.values():
-                    staged.pop(key, None)
+                for pending in offsets.pending.values():
+                    pending.pop(key, None)
             elif header.transactional:
-                offsets.staged.setdefault(header.producer_id, {})[key] = record.offset, commit.offset.offset
+                offsets.pending.setdefault(header.producer_id, {})[key] = record.offset, commit.offset.offset
             else:
                 offsets.committed[key] = record.offset, commit.offset.offset
 
     def _end_commits(self, index: int, producer_id: int, commit: bool) -> None:
         offsets = self._offsets.setdefault(index, _Offsets())
-        for key, staged in offsets.staged.pop(producer_id, {}).items():
+        for key, pending in offsets.pending.pop(producer_id, {}).items():
             known = offsets.committed.get(key)
-            if commit and (known is None or known[0] < staged[0]):  # The offset later in the log wins.
-                offsets.committed[key] = staged
+            if commit and (known is None or known[0] < pending[0]):  # The offset later in the log wins.
+                offsets.committed[key] = pending
 
     def _check_offsets(self) -> None:
         offsets_topic = self._broker.topics.get(OFFSETS)

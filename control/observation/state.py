@@ -113,7 +113,7 @@ def group(broker: StatePorts, group_id: str) -> dict[str, Any] | None:
 
 
 def committed_offset(broker: StatePorts, group_id: str, place: tuple[str, int]) -> int | None:
-    """Return the committed offset of a group, None without one. Offsets staged in a transaction do not count."""
+    """Return the committed offset of a group, None without one. Pending offsets of a transaction do not count."""
     if OFFSETS not in broker.topics.by_name:
         return None
     topic, index = place

@@ -29,7 +29,7 @@ REQUESTS: Final = {
     "txn.add_partitions": ("AddPartitionsToTxn", ""),
     "txn.add_offsets": ("AddOffsetsToTxn", ""),
     "txn.end": ("EndTxn", ""),
-    "offsets.stage": ("TxnOffsetCommit", "its offsets are staged in the transaction"),
+    "offsets.stage": ("TxnOffsetCommit", "its offsets are pending in the transaction"),
     "offsets.commit": ("OffsetCommit", "its offsets are committed"),
     "offsets.fetch": ("OffsetFetch", ""),
     "fetch": ("Fetch", ""),
@@ -94,7 +94,7 @@ def _points() -> dict[str, Point]:
     of_marker = frozenset({"transactional_id", "topic", "partition"})
     points["txn.marker.before"] = Point("the marker of a partition is the next one to be written", of_marker)
     points["txn.marker.after"] = Point("the marker of a partition is written, and the next one is not yet", of_marker)
-    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied yet", of_marker)
+    points["txn.offsets.before"] = Point("the offsets of a transaction are pending, and not applied yet", of_marker)
     points["txn.offsets.after"] = Point("the offsets of a transaction are applied", of_marker)
     of_log = frozenset({"topic", "partition"})
     for name, text in FILES.items():

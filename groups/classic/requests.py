@@ -64,7 +64,6 @@ class Leaver(NamedTuple):
 class LeaveGroup:
     """Members leave, or are removed by an administrator."""
 
-    group_id: str
     leavers: tuple[Leaver, ...]
 
 

@@ -11,7 +11,8 @@
                                               ▲            │
                                               └────────────┘ the leader has sent the assignment
 
-Every state may become DEAD, when the group is removed.
+Every state may become DEAD, when the group is removed. A request that finds a DEAD group is answered by the rules, although the
+coordinator passes none to a removed group.
 """
 
 from __future__ import annotations

@@ -299,6 +299,6 @@ async def test_shared_connections_that_are_stopped_refuse_at_once(stuntbroker: B
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_a_back_off_of_zero_does_not_occupy_a_processor(name: str) -> None:
     client = CLIENTS[name](bootstrap_servers="localhost:9", retry_backoff_ms=0)
-    inner = Connections(**client._connecting) if name == "producer" else client
+    inner = Connections(**client._connection_options) if name == "producer" else client
     assert inner._client._retry_backoff > 0
     await client.stop()

@@ -213,6 +213,7 @@ async def test_a_copy_of_now_waits_until_a_restore_has_ended(rig: Rig, control: 
     copied = await host.current_state()
     assert restoring.done()
     assert copied.files.keys() == snapshot.files.keys()
+    await host.broker.stop()
 
 
 async def test_a_snapshot_is_found_by_its_id_or_name_but_not_by_an_empty_name(rig: Rig, control: Control) -> None:

@@ -100,8 +100,7 @@ def test_a_commit_with_only_refused_offsets_creates_a_simple_group(world: World,
     assert world.state is S.EMPTY
 
 
-def test_a_transactional_commit_needs_a_group_id(world: World) -> None:
-    assert world.commit_in_txn(1, 5, group_id="") is E.INVALID_GROUP_ID
+def test_a_commit_without_a_transaction_needs_no_group_id(world: World) -> None:
     assert world.commit(5, group_id="") is E.NONE
 
 

@@ -120,7 +120,7 @@ LEAVES = [
 
 @pytest.mark.parametrize(("leaver", "error", "gone"), LEAVES)
 def test_leave_group_removes_the_named_member(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
-    decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, DEFAULTS)
+    decision = decide(group(S.STABLE), LeaveGroup((leaver,)), 0, DEFAULTS)
 
     assert Respond(LeaveReply(E.NONE, (error,))) in decision.effects
     assert set(decision.group.members) == {"l", "f", "s"} - {gone}
@@ -129,7 +129,7 @@ def test_leave_group_removes_the_named_member(leaver: Leaver, error: ErrorCode, 
 
 def test_leave_group_returns_an_error_code_for_each_member() -> None:
     leavers = (Leaver("f", None), Leaver("x", None), Leaver("", "i"))
-    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
+    decision = decide(group(S.STABLE), LeaveGroup(leavers), 0, DEFAULTS)
 
     assert Respond(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
     assert list(decision.group.members) == ["l"]
@@ -137,14 +137,14 @@ def test_leave_group_returns_an_error_code_for_each_member() -> None:
 
 def test_a_member_named_twice_in_leave_group_is_unknown_the_second_time() -> None:
     leavers = (Leaver("f", None), Leaver("f", None), Leaver("", "i"), Leaver("", "i"), Leaver("s", "i"))
-    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, DEFAULTS)
+    decision = decide(group(S.STABLE), LeaveGroup(leavers), 0, DEFAULTS)
 
     errors = (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID)
     assert Respond(LeaveReply(E.NONE, errors)) in decision.effects
 
 
 def test_a_leader_that_leaves_with_others_is_followed_by_a_member_that_stays() -> None:
-    decision = decide(group(S.STABLE), LeaveGroup("g", (Leaver("l", None), Leaver("f", None))), 0, DEFAULTS)
+    decision = decide(group(S.STABLE), LeaveGroup((Leaver("l", None), Leaver("f", None))), 0, DEFAULTS)
 
     assert decision.group.leader_id == "s"
 
@@ -175,7 +175,7 @@ def test_the_work_of_a_leave_grows_with_the_members_and_not_with_their_square(in
         members = {f"m{n}": member(f"m{n}", f"i{n}" if static else None) for n in range(count)}
         leavers = tuple(Leaver(f"m{n}", instance_id and instance_id.format(n)) for n in range(count))
         before = group(S.STABLE, members=members, leader_id="m0")
-        return opcodes_of(lambda: decide(before, LeaveGroup("g", leavers), 0, DEFAULTS))
+        return opcodes_of(lambda: decide(before, LeaveGroup(leavers), 0, DEFAULTS))
 
     assert steps(400) < 6 * steps(100)
 
@@ -242,7 +242,7 @@ def test_join_requires_a_protocol_that_all_members_support(
 
 def test_an_error_reply_leaves_the_group_unchanged() -> None:
     for state in S:
-        for request in (join("x"), sync("x", 3), sync("f", 2), LeaveGroup("g", (Leaver("x", None),))):
+        for request in (join("x"), sync("x", 3), sync("f", 2), LeaveGroup((Leaver("x", None),))):
             before = group(state)
             decision = decide(before, request, 0, DEFAULTS)
             assert decision.group == before

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, pattern
 from stuntbroker.cli.shims.rpk.commands import partition_numbers
-from stuntbroker.cli.shims.rpk.offsets import Place, parse_range
+from stuntbroker.cli.shims.rpk.offsets import parse_range
 from stuntbroker.cli.shims.rpk.printing import Printed, Write, printer
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.reader import Batch, Row, Tail
 from stuntbroker.client.commands.topics import describe_topics
 from stuntbroker.protocol.request_values import READ_COMMITTED, READ_UNCOMMITTED
+from stuntbroker.protocol.topic_names import TopicPartition
 
 WAIT_MS: Final = 500
 
@@ -63,7 +64,7 @@ def consume(cluster: Cluster, options: argparse.Namespace) -> int:
     return 0
 
 
-def _places(cluster: Cluster, options: argparse.Namespace) -> list[Place]:
+def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
     """Return the partitions to read. As in franz-go, an expression may match a part of a name, but no internal topic."""
     topics = describe_topics(cluster, None if options.regex else options.topics)
     if options.regex:

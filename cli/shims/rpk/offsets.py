@@ -12,9 +12,9 @@ from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_UNCOMMITTED
+from stuntbroker.protocol.topic_names import TopicPartition
 
-Place = tuple[str, int]
-Bound = Callable[[Cluster, Place], int]
+Bound = Callable[[Cluster, TopicPartition], int]
 """Function that returns the offset of a bound in a partition."""
 
 DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")
@@ -37,7 +37,7 @@ def parse_range(text: str, isolation: int) -> Range:
     be a duration after the first: `@2026-01-31:1h`.
     """
 
-    def end(cluster: Cluster, place: Place) -> int:
+    def end(cluster: Cluster, place: TopicPartition) -> int:
         return list_offset(cluster, *place, LATEST, isolation)
 
     def not_behind_end(bound: Bound) -> Bound:
@@ -81,18 +81,18 @@ def _split_times(text: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def _earliest(cluster: Cluster, place: Place) -> int:
+def _earliest(cluster: Cluster, place: TopicPartition) -> int:
     return list_offset(cluster, *place, EARLIEST, READ_UNCOMMITTED)
 
 
-def _latest(cluster: Cluster, place: Place) -> int:
+def _latest(cluster: Cluster, place: TopicPartition) -> int:
     return list_offset(cluster, *place, LATEST, READ_UNCOMMITTED)
 
 
 def _relative(distance: int) -> Bound:
     """Return a bound `distance` after the start or, if negative, before the end; never outside the partition."""
 
-    def bound(cluster: Cluster, place: Place) -> int:
+    def bound(cluster: Cluster, place: TopicPartition) -> int:
         start, end = _earliest(cluster, place), _latest(cluster, place)
         return min(end, start + distance) if distance >= 0 else max(start, end + distance)
 
@@ -113,7 +113,7 @@ def _bound_of_time(text: str, whole: str, since_ms: int | None = None) -> Bound:
     if timestamp_ms is None:
         raise CommandError(f"--offset {whole!r}: {text!r} is no time: 13 digits, 9 or 10 digits, a date, or -1h30m")
 
-    def bound(cluster: Cluster, place: Place) -> int:
+    def bound(cluster: Cluster, place: TopicPartition) -> int:
         offset = list_offset(cluster, *place, timestamp_ms, READ_UNCOMMITTED)
         return offset if offset >= 0 else _latest(cluster, place)
 

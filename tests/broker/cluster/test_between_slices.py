@@ -186,7 +186,7 @@ async def test_a_produce_that_waits_for_its_coordinator_does_not_write_to_a_topi
         rig.topic("t", 40)
         logs = list(rig.logs("t"))
         for log in logs:
-            log.begin()
+            log.create_first_segment()
         client = rig.client()
         client.feed(frame(InitProducerIdRequest("txn", 60_000), 4))
         for _ in range(TURNS):

@@ -156,7 +156,7 @@ def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
     for index in parts:
         log = client.broker.topics.log(topic, index)
         if log is not None:
-            log.begin()  # Otherwise the files would be created in slices.
+            log.create_first_segment()  # Otherwise the files would be created in slices.
     data = [PartitionProduceData(index, records) for index, records in parts.items()]
     request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
     return list(client.ask(request, 9).responses[0].partition_responses)

@@ -76,7 +76,7 @@ CELLS = [
 def connection(remembers: bool, init_version: int) -> Any:
     txn = txn_of(**(new_txn(TXN, 1).as_dict() | {"init_version": init_version}))
     actor = None if init_version == -2 else SimpleNamespace(txn=txn)
-    fences = SimpleNamespace(refuse=lambda *_: None)
+    fences = SimpleNamespace(record_refusal=lambda *_: None)
     transactions = SimpleNamespace(actor_of=lambda name: actor if name == TXN else None, fences=fences)
     listener = SimpleNamespace(profile="kip-588" if remembers else "kafka")
     return cast(Any, SimpleNamespace(broker=SimpleNamespace(transactions=transactions), listener=listener))

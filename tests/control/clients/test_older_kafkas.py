@@ -12,7 +12,7 @@ from stuntbroker.broker.requests.personality import PERSONALITIES
 from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.processes.process import serving
 
-APIS_THAT_CAN_BE_LATE = ("Produce", "AddPartitionsToTxn", "WriteTxnMarkers", "EndTxn")
+APIS_THAT_CAN_BE_DELAYED = ("Produce", "AddPartitionsToTxn", "WriteTxnMarkers", "EndTxn")
 TWO_LISTENERS = {
     "listeners": "OLD://127.0.0.1:0,NEW://127.0.0.1:0",
     "listener.security.protocol.map": "OLD:PLAINTEXT,NEW:PLAINTEXT",
@@ -29,7 +29,7 @@ def producer_of(bootstrap: str) -> confluent_kafka.Producer:
     return producer
 
 
-def check_zombie_and_late_requests(control: ControlClient, bootstrap: str, apis: Iterable[str]) -> None:
+def check_zombie_and_delayed_requests(control: ControlClient, bootstrap: str, apis: Iterable[str]) -> None:
     producer_of(bootstrap)
     for api in apis:
         where = {} if api == "EndTxn" else {"topic": "payments"}
@@ -44,10 +44,10 @@ def check_zombie_and_late_requests(control: ControlClient, bootstrap: str, apis:
 
 
 @pytest.mark.parametrize("release", PERSONALITIES)
-def test_newer_instances_and_late_requests_work_with_every_personality(release: str) -> None:
+def test_newer_instances_and_delayed_requests_work_with_every_personality(release: str) -> None:
     with stuntbroker.broker({"stuntbroker.personality": release}, topics={"payments": 1}) as broker:
-        served = [api for api in APIS_THAT_CAN_BE_LATE if release > "2.5" or api != "WriteTxnMarkers"]
-        check_zombie_and_late_requests(broker.control, broker.bootstrap, served)
+        served = [api for api in APIS_THAT_CAN_BE_DELAYED if release > "2.5" or api != "WriteTxnMarkers"]
+        check_zombie_and_delayed_requests(broker.control, broker.bootstrap, served)
 
 
 def test_a_marker_of_a_version_that_no_listener_serves_is_refused_with_the_reason() -> None:
@@ -76,5 +76,5 @@ def test_own_requests_use_a_listener_that_serves_their_version() -> None:
     with serving("--control", "--topic", "payments:1", *settings) as broker:
         ready = dict(word.split("=", 1) for word in broker.line.split()[1:])
         control = ControlClient(ready["control"])
-        check_zombie_and_late_requests(control, ready["listener.NEW"], APIS_THAT_CAN_BE_LATE)
+        check_zombie_and_delayed_requests(control, ready["listener.NEW"], APIS_THAT_CAN_BE_DELAYED)
         control.close()

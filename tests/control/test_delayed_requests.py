@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
-from stuntbroker.control.late_requests import deliver, read_late_request
+from stuntbroker.control.delayed_requests import deliver, read_delayed_request
 from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ def client(rig: Rig) -> Client:
 
 async def send_late(rig: Rig, control: Control, api: str, **fields: Any) -> list[str]:
     rule = {"api": api, "transactional_id": "pay", **fields}
-    answer = await deliver(rig.broker, read_late_request(rig.broker, control.requests, rule))
+    answer = await deliver(rig.broker, read_delayed_request(rig.broker, control.requests, rule))
     assert answer["api"] == api and answer["answer"]
     errors: list[str] = answer["errors"]
     return errors
@@ -101,7 +101,7 @@ async def test_a_late_marker_takes_ids_and_outcome_from_the_last_end_txn(
     given = begin(client)
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, False), 4)
     rule = {"api": "WriteTxnMarkers", "transactional_id": "pay", "topic": "t"}
-    described = read_late_request(rig.broker, control.requests, rule)
+    described = read_delayed_request(rig.broker, control.requests, rule)
     assert (described.producer_id, described.committed, described.places) == (given.producer_id, False, [("t", 0)])
     assert await send_late(rig, control, "WriteTxnMarkers", topic="t") == []
 
@@ -112,7 +112,7 @@ async def test_a_late_request_is_modelled_on_requests_of_clients_only(
     given = begin(client)
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
     await send_late(rig, control, "EndTxn", committed=False, producer_epoch=7)
-    late_again = read_late_request(rig.broker, control.requests, {"api": "EndTxn", "transactional_id": "pay"})
+    late_again = read_delayed_request(rig.broker, control.requests, {"api": "EndTxn", "transactional_id": "pay"})
     assert (late_again.producer_epoch, late_again.committed) == (given.producer_epoch, True)
 
 
@@ -176,5 +176,5 @@ async def test_an_invalid_late_request_is_refused_with_the_reason(
     client.ask(InitProducerIdRequest("pay", 60_000), 4)
     rule, reason = WRONG[name]
     with pytest.raises(FaultError) as refused:
-        read_late_request(rig.broker, control.requests, rule)
+        read_delayed_request(rig.broker, control.requests, rule)
     assert str(refused.value).startswith(reason)

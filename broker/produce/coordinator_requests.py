@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         """The parts of the broker that this module uses."""
 
 
-class Question(Enum):
+class CoordinatorRequest(Enum):
     """Request to the coordinator for a partition in which the transaction is not open."""
 
     ADD = "add"
@@ -29,9 +29,9 @@ def is_verifying(request: AskingPart[HasConfig], *, offsets: bool = False) -> bo
     return is_on and (listener.verifies_offsets if offsets else listener.verifies_records)
 
 
-def question_for(
+def required_request(
     request: AskingPart[Uses], transactional_id: str, *, adds: bool, rejects_new_records: bool, offsets: bool = False
-) -> Question:
+) -> CoordinatorRequest:
     """Return the request that must succeed before the append.
 
     `adds`: the request version adds partitions implicitly. `rejects_new_records`: the transaction accepts no more records
@@ -39,11 +39,11 @@ def question_for(
     and those that accept no more records always are.
     """
     if adds:
-        return Question.ADD
+        return CoordinatorRequest.ADD
     if (
         is_verifying(request, offsets=offsets)
         or rejects_new_records
         or request.broker.transactions.is_recovered(transactional_id)
     ):
-        return Question.VERIFY
-    return Question.NONE
+        return CoordinatorRequest.VERIFY
+    return CoordinatorRequest.NONE

@@ -61,7 +61,7 @@ FIELDS: Final = {
 
 
 @dataclass
-class LateRequest:
+class DelayedRequest:
     """A delayed request."""
 
     key: int
@@ -77,7 +77,7 @@ class LateRequest:
     sequence: int
 
 
-def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
+def read_delayed_request(broker: Uses, log: RequestLog, rule: Any) -> DelayedRequest:
     """Return the request that a rule describes; defaults are from the last such request of the id. Raises FaultError."""
     given = part_of({"late": rule}, "late", FIELDS)
     name, id_ = given.get("api"), given.get("transactional_id")
@@ -126,7 +126,7 @@ def read_late_request(broker: Uses, log: RequestLog, rule: Any) -> LateRequest:
         )
     producer_id = given.get("producer_id", sent.producer_id)
     producer_epoch = given.get("producer_epoch", sent.producer_epoch)
-    return LateRequest(
+    return DelayedRequest(
         key,
         version,
         id_,
@@ -212,7 +212,7 @@ def _sent_fields(broker: Uses, last: LoggedRequest, id_: str, otherwise: SentFie
     return SentFields(source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, places)
 
 
-def request_of(broker: Uses, described: LateRequest) -> Message:
+def request_of(broker: Uses, described: DelayedRequest) -> Message:
     """Return the message of a delayed request."""
     ids = described.producer_id, described.producer_epoch
     if described.key == END_TXN:
@@ -248,7 +248,7 @@ def request_of(broker: Uses, described: LateRequest) -> Message:
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 
 
-async def deliver(broker: Uses, described: LateRequest) -> dict[str, Any]:
+async def deliver(broker: Uses, described: DelayedRequest) -> dict[str, Any]:
     """Send a delayed request over a new connection; return the response and its errors. Raises NoResponseError."""
     answers = [
         await ask(broker, node_id, part.key, part.version, request_of(broker, part), CLIENT_ID)
@@ -259,11 +259,11 @@ async def deliver(broker: Uses, described: LateRequest) -> dict[str, Any]:
     return {"api": name, "version": described.version, "errors": errors, "answer": plain_message(answers[0])}
 
 
-def _by_node(broker: Uses, described: LateRequest) -> dict[int, LateRequest]:
+def _by_node(broker: Uses, described: DelayedRequest) -> dict[int, DelayedRequest]:
     """Split a request by node: by the leaders of its partitions, or all of it for the coordinator."""
     if described.key in (END_TXN, ADD_PARTITIONS_TO_TXN):
         return {coordinator_of(broker.topics.internal_topic(TXN_STATE), described.transactional_id).leader: described}
-    parts: dict[int, LateRequest] = {}
+    parts: dict[int, DelayedRequest] = {}
     for name, index in described.places:
         topic = broker.topics.get(name)
         is_there = topic is not None and index < len(topic.placements)
