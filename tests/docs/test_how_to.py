@@ -253,7 +253,7 @@ def test_the_pytest_page_lists_the_members_of_the_broker_object() -> None:
     text = (HOW_TO / "pytest.md").read_text(encoding="utf-8")
     table = text.partition("| member of a broker object | meaning |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`(\w+)(?:\(|`)", table))
-    public = {name for name in vars(Broker) if not name.startswith("_")}
+    public = {name for name in dir(Broker) if not name.startswith("_")}
 
     assert {name for name in named if name not in ("bootstrap", "kill", "listeners")} <= public
     assert public - named <= {"cluster", "close", "forget_connections"}
