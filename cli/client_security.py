@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.cli.arguments import UsageError, non_empty_value
-from stuntbroker.client.security_properties import security_of
+from stuntbroker.client.security_properties import PROPERTIES, security_of
 
 if TYPE_CHECKING:
     from stuntbroker.client.security import Security
+
+
+LIKENESS_MIN: Final = 0.9
+"""Similarity from which on a property counts as misspelt; `ssl.key.location`, which is librdkafka's, has 0.87."""
 
 
 def security_of_command(properties: Mapping[str, str]) -> Security | None:
@@ -24,6 +28,15 @@ def security_of_command(properties: Mapping[str, str]) -> Security | None:
     return security_of(properties, jaas_file[1] if jaas_file else "")
 
 
+def _check_spelling(properties: Mapping[str, str]) -> None:
+    """Raise ValueError for a property that is one of those of security but for a letter; others are for other programs."""
+    from difflib import get_close_matches
+
+    for name in properties.keys() - set(PROPERTIES):
+        if meant := get_close_matches(name, PROPERTIES, n=1, cutoff=LIKENESS_MIN):
+            raise ValueError(f"unknown property {name}: do you mean {meant[0]}?")
+
+
 def security(given: dict[str, list[str]]) -> Security | None:
     """Return the security options in the file of `--command-config`; None without one, and for PLAINTEXT. Raises UsageError."""
     path = non_empty_value(given, "--command-config")
@@ -33,7 +46,9 @@ def security(given: dict[str, list[str]]) -> Security | None:
 
     try:
         with open(path, "rb") as file:
-            return security_of_command(parse_java(file.read()))
+            properties = parse_java(file.read())
+        _check_spelling(properties)
+        return security_of_command(properties)
     except OSError as fault:
         raise UsageError(f"--command-config {path}: {fault.strerror}") from None
     except ValueError as fault:

@@ -111,6 +111,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the public names, for completion: they are not loaded yet."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: importing aiokafka takes 60 ms, and the command line does not need it."""
     if name not in _PLACES:

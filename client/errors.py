@@ -21,6 +21,10 @@ class ConnectionFailed(ClientError):
     retriable = True
 
 
+class Refused(ConnectionFailed):
+    """The broker has closed the connection at the first request after ApiVersions, as listeners with SASL do without a reason."""
+
+
 class Unreachable(ClientError):
     """None of the bootstrap addresses has ever answered."""
 

@@ -79,6 +79,11 @@ def check_security(options: Mapping[str, Any], owner: str = "of TransactionalPro
     missing = [name for name in needed if options.get(name) is None]
     if protocol.startswith("SASL") and missing:
         raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
+    for name in ("sasl_plain_username", "sasl_plain_password"):
+        if not isinstance(options.get(name), str | None):
+            raise TypeError(f"{name} is of type {type(options[name]).__name__}: it has to be a text")
+    if not isinstance(context := options.get("ssl_context"), ssl.SSLContext | None):
+        raise TypeError(f"ssl_context is {context!r:.40}: it has to be an ssl.SSLContext")
     if (provider := options.get("sasl_oauth_token_provider")) is not None:
         from aiokafka.abc import AbstractTokenProvider  # Commands without tokens need not load it.
 

@@ -16,11 +16,12 @@ raises ProducerFenced, KafkaTimeoutError or IllegalOperation, the error here der
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from aiokafka.errors import IllegalOperation, KafkaError, KafkaTimeoutError, ProducerFenced
 
 from stuntbroker.client.errors import NAMES
+from stuntbroker.protocol.errors import ErrorCode
 
 
 class IllegalStateError(RuntimeError, IllegalOperation):  # type: ignore[misc]
@@ -57,6 +58,15 @@ def root_of(error: BaseException) -> BaseException:
     return error.__cause__ or error
 
 
+LIMITS: Final[dict[int, str]] = {
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction_timeout_ms is more than the broker's transaction.max.timeout.ms "
+    "(900,000 by default)",
+    ErrorCode.INVALID_SESSION_TIMEOUT: "session_timeout_ms is less than the broker's group.min.session.timeout.ms "
+    "(6,000 by default), or more than its group.max.session.timeout.ms (1,800,000 by default)",
+}
+"""Error code -> the option with which it can be avoided, and the broker's limit for it."""
+
+
 class ResponseError(ProducerError):
     """A broker returned an error code. Only the `__cause__` of other errors, and not raised itself."""
 
@@ -65,7 +75,8 @@ class ResponseError(ProducerError):
         """The request, and its target."""
         self.reason = message
         name = name or NAMES.get(code, "an error code that this client does not know")
-        super().__init__(f"{request}: {name} ({code})" + (f": {message}" if message else ""), code)
+        details = message or LIMITS.get(code)
+        super().__init__(f"{request}: {name} ({code})" + (f": {details}" if details else ""), code)
 
 
 class DisconnectedError(ProducerError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Final
 
 from stuntbroker.cli.arguments import UsageError, single
@@ -10,6 +11,7 @@ from stuntbroker.cli.tables import shown, table
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.configs import ConfigEntry, alter_config, describe_config
 from stuntbroker.client.commands.topics import describe_topics
+from stuntbroker.client.errors import NotFound
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 
 USAGE: Final = (
@@ -121,6 +123,15 @@ def _unset(given: Options) -> Operation:
     kind, name = _resource(given)
 
     def operation(cluster: Cluster) -> Shown:
+        if kind == ResourceType.TOPIC:
+            describe_topics(cluster, [name])
+        if name:  # The brokers ignore an unknown name; what all brokers share is not listed completely.
+            known = [entry.name for entry in describe_config(cluster, kind, name)]
+            for key in given[""]:
+                if key not in known:
+                    meant = get_close_matches(key, known, n=1)
+                    hint = f": do you mean {meant[0]}?" if meant else ""
+                    raise NotFound(f"there is no property {key!r} of {kind.name.lower()} {name!r}{hint}")
         alter_config(cluster, kind, name, {}, given[""])
         text = "".join(f"unset {shown(key)}\n" for key in given[""])
         return Shown(text, {"unset": given[""]}, is_data=False)

@@ -146,11 +146,12 @@ def transactions_as_text(document: Any) -> str:
             each["phase"],
             str(each["producer_id"]),
             str(each["producer_epoch"]),
+            str(each.get("age_ms", "")),
             ", ".join(f"{place['topic']}-{place['partition']}" for place in each["partitions"]),
         )
         for each in document["transactions"]
     ]
-    return table(("TRANSACTIONAL ID", "PHASE", "PRODUCER", "EPOCH", "PARTITIONS"), rows)
+    return table(("TRANSACTIONAL ID", "PHASE", "PRODUCER", "EPOCH", "AGE-MS", "PARTITIONS"), rows)
 
 
 def _moments_as_text(moments: Any) -> str:

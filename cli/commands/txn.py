@@ -120,7 +120,7 @@ def running_transactions(listings: tuple[Listing, ...], described: dict[str, Des
         more = described[listing.transactional_id]
         if more is None or more.state not in RUNNING or more.started_at_ms is None:
             continue
-        running_ms = now_ms - more.started_at_ms
+        running_ms = max(0, now_ms - more.started_at_ms)
         listed = listing._replace(producer_id=more.producer_id, state=more.state)
         rows.append((*listed, instant(more.started_at_ms), running_ms))
         documents.append(listed._asdict() | {"started_at_ms": more.started_at_ms, "running_ms": running_ms})
@@ -188,7 +188,9 @@ def document_of(description: Description, now_ms: int) -> dict[str, Any]:
 
 
 def _running_ms(description: Description, now_ms: int) -> int | None:
-    return now_ms - description.started_at_ms if description.running and description.started_at_ms is not None else None
+    if not description.running or description.started_at_ms is None:
+        return None
+    return max(0, now_ms - description.started_at_ms)
 
 
 # --- abort
@@ -275,7 +277,10 @@ def _find_hanging(values: Options) -> Operation:
         now_ms = _now_ms()
         documents = [
             transaction._asdict()
-            | {"idle_ms": now_ms - transaction.last_timestamp_ms, "abort_command": _abort_command(transaction, given)}
+            | {
+                "idle_ms": max(0, now_ms - transaction.last_timestamp_ms),
+                "abort_command": _abort_command(transaction, given),
+            }
             for transaction in transactions
         ]
         missed = [{"topic": name, "partition": index} for name, index in leaderless]
@@ -309,7 +314,7 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: list
             transaction.coordinator_epoch,
             transaction.start_offset,
             instant(transaction.last_timestamp_ms),
-            now_ms - transaction.last_timestamp_ms,
+            max(0, now_ms - transaction.last_timestamp_ms),
         )
         for transaction in transactions
     ]

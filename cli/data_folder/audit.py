@@ -35,7 +35,7 @@ Checks the transactions in a data folder: log.dirs of Apache Kafka, --data-dir o
   --eos-output T              topic of the output; may be repeated
   --eos-compare both|key|value   what of a record is the same in input and output (default both)
 
-Exit status: 0 no findings, 1 findings or a failure, 2 invalid command line.
+Exit status: 0 no warning or error, 1 a warning, an error or a failure, 2 invalid command line.
 
 Examples:
   stuntbroker audit ./data --html audit.html

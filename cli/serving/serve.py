@@ -204,7 +204,8 @@ def _warn_of_unused(
     """Warn of properties and variables that have no effect, so that none is ignored silently."""
     unused = [*config.unused, *properties_of_no_listener(config, listeners)]
     if unused:
-        events.warning("properties_ignored", properties=sorted(unused))
+        facts = {"hint": "--data-dir sets the data folder"} if {"log.dirs", "log.dir"} & set(unused) else {}
+        events.warning("properties_ignored", properties=sorted(unused), **facts)
     if environment is not None and environment.without_effect:
         events.warning("variables_ignored", variables=environment.without_effect)
     if environment is not None and environment.unknown:

@@ -15,7 +15,7 @@ from aiokafka.errors import ConsumerStoppedError
 from stuntbroker.client.blocking.loop_thread import same_options
 from stuntbroker.client.blocking.served import Served
 from stuntbroker.client.consumer import consumer as asynchronous
-from stuntbroker.client.consumer.consumer import check_consumer_options
+from stuntbroker.client.consumer.options import check_consumer_options
 from stuntbroker.client.consumer.types import ConsumerRecord, OffsetAndTimestamp, TopicPartition
 from stuntbroker.client.producer.arguments import check_topics
 from stuntbroker.client.producer.coordination import GroupMetadata

@@ -28,6 +28,7 @@ from stuntbroker.client.errors import (
     ClientError,
     ConnectionFailed,
     NotFound,
+    Refused,
     TimedOut,
     Unreachable,
     check,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from stuntbroker.client.blocking import Connections, TransactionalProducer
     from stuntbroker.client.security import Security
 
+REFUSALS_MAX: Final = 3
+"""Number of refusals in a row after which a retry would not help: a broker that was killed just then refuses once."""
 BACKOFF_S_MIN: Final = 0.02
 """First back-off of retries; Kafka's clients use the same for the first request of a transaction."""
 TIMEOUT_S: Final = 30.0
@@ -207,12 +210,13 @@ class Cluster:
         """Run `attempt` until it succeeds, fails with an error that is not retriable, or the time-out is over (TimedOut)."""
         with self.exclusive_use():
             self.start_operation()
-            backoff_s = BACKOFF_S_MIN
+            backoff_s, refusals = BACKOFF_S_MIN, 0
             while True:
                 try:
                     return attempt()
                 except ClientError as fault:
-                    if not fault.retriable:
+                    refusals = refusals + 1 if isinstance(fault, Refused) else 0
+                    if not fault.retriable or refusals == REFUSALS_MAX:
                         raise
                     if not (isinstance(fault, BrokerError) and fault.code == ErrorCode.CONCURRENT_TRANSACTIONS):
                         self.forget()

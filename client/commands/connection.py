@@ -22,6 +22,7 @@ from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
     ConnectionFailed,
+    Refused,
     reason,
 )
 from stuntbroker.client.monotonic import monotonic_s
@@ -205,7 +206,8 @@ class Connection:
         alert = str(getattr(fault, "reason", None) or "")
         if "ALERT" in alert:  # Of TLS 1.3, in which the handshake ends for a client before its certificate is checked.
             return AuthenticationFailed(f"{self.address} refuses the TLS connection: {alert}")
-        return ConnectionFailed(f"{name} to {self.address}: {self._fault}")
+        kind = Refused if isinstance(fault, ConnectionResetError) and self._answers == 1 else ConnectionFailed
+        return kind(f"{name} to {self.address}: {self._fault}")
 
     def _read_versions(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
         """Request and return the versions of all APIs."""

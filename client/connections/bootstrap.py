@@ -18,6 +18,9 @@ from stuntbroker.protocol.addresses import Address
 
 OnAuthenticated = Callable[[AuthenticationError | None], None]
 """Called with the error after a broker and the client have not accepted each other, and with None after they have."""
+_CLOSED_HINT: Final = (
+    "security_protocol is {}: does the listener need another one? or is this the address of a control API?"
+)
 BACKOFF_S_MAX: Final = 10.0
 """Longest time, in seconds, for which the bootstrap servers are not asked again."""
 
@@ -128,4 +131,7 @@ def _no_server(client: AIOKafkaClient, faults: dict[Address, Exception]) -> Exce
 def _reason(client: AIOKafkaClient, fault: Exception) -> str:
     if isinstance(fault, TimeoutError) and not str(fault):
         return f"no answer within {client._request_timeout_ms} ms"
-    return str(fault) or repr(fault)
+    text = str(fault) or repr(fault)
+    if isinstance(fault, KafkaConnectionError) and text.endswith(" closed"):  # By the broker, which gives no reason.
+        text += f" ({_CLOSED_HINT.format(client._security_protocol)})"
+    return text

@@ -31,7 +31,7 @@ class ConnectionOptions(Security, total=False):
 def check_at_least(least: int, **values: int) -> None:
     """Raise TypeError for a value that is not an integer, ValueError for one below `least`."""
     for name, value in values.items():
-        if not isinstance(value, SupportsIndex):
+        if not isinstance(value, SupportsIndex) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}: it has to be a whole number")
         if value < least:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")

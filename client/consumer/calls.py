@@ -12,7 +12,7 @@ from aiokafka.errors import ConsumerStoppedError, KafkaError
 from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
 
 from stuntbroker.client.consumer.errors import ConsumerErrors
-from stuntbroker.client.consumer.types import ConsumerBase
+from stuntbroker.client.consumer.types import ConsumerBase, TopicPartition
 from stuntbroker.client.transactional_errors import AuthenticationError, IllegalStateError
 
 _NEED_A_START: Final = [
@@ -33,6 +33,14 @@ _NEED_A_START: Final = [
 """Calls that send requests, or wait for the responses to those of background tasks."""
 _READING: Final = ("getone", "getmany")
 """Calls that wait for the fetcher only, and need no task to be interrupted."""
+_OF_PARTITIONS: Final = frozenset(
+    {"getone", "getmany", "pause", "resume", "seek_to_beginning", "seek_to_end", "seek_to_committed"}
+)
+"""Calls with any number of partitions as arguments."""
+_OF_A_PARTITION: Final = frozenset(
+    {"committed", "position", "seek", "highwater", "last_stable_offset", "last_poll_timestamp"}
+)
+"""Calls whose first argument is a partition."""
 _BEFORE_START_TOO: Final = [
     "assign",
     "subscribe",
@@ -113,15 +121,30 @@ class CheckedConsumer(ConsumerBase):
         return IllegalStateError(f"{name}() of the consumer of group {self._group_name!r}: {why}")
 
 
+def _with_partitions(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a call with its partitions as TopicPartitions. Raises TypeError for what is no partition."""
+    count = len(arguments) if name in _OF_PARTITIONS else min(1, len(arguments)) if name in _OF_A_PARTITION else 0
+    return (*(_partition_of(name, each) for each in arguments[:count]), *arguments[count:])
+
+
+def _partition_of(name: str, value: Any) -> TopicPartition:
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], int):
+        return TopicPartition(*value)
+    advice = "each is an argument of its own" if name in _OF_PARTITIONS else "or (topic, partition)"
+    raise TypeError(f"{name}(): a partition is a TopicPartition, {advice}; not {value!r:.60}")
+
+
 def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable[..., Any]:
-    """Return a method that checks the consumer's state first, and translates the errors of aiokafka's method."""
+    """Return a method that checks arguments and the consumer's state first, and translates the errors of aiokafka's method."""
 
     @functools.wraps(call)
     async def wait(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:
         self._check_open(name, needs_start=needs_start)
+        if name == "getone" and self._subscription.subscription is None:  # It would wait for ever.
+            raise IllegalStateError(f"{name}() of the consumer of group {self._group_name!r}: it has no subscription")
         error: Exception
         try:
-            waiting = call(self, *arguments, **options)
+            waiting = call(self, *_with_partitions(name, arguments), **options)
             return await (waiting if name in _READING else self._unless_refused(waiting))
         except (AiokafkaIllegalStateError, AssertionError) as fault:
             error = self._illegal(name, fault)
@@ -133,7 +156,7 @@ def _checked(name: str, call: Callable[..., Any], needs_start: bool) -> Callable
     def run(self: CheckedConsumer, *arguments: Any, **options: Any) -> Any:
         self._check_open(name, needs_start=needs_start)
         try:
-            return call(self, *arguments, **options)
+            return call(self, *_with_partitions(name, arguments), **options)
         except (AiokafkaIllegalStateError, AssertionError) as fault:
             raise self._illegal(name, fault) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -28,15 +28,14 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGro
 from aiokafka.protocol.offset import OffsetRequest
 
 from stuntbroker.client.connections.connections import guard_connections, leader_address
-from stuntbroker.client.connections.options import BACKOFF_MS_MIN, check_at_least, check_bootstrap
+from stuntbroker.client.connections.options import BACKOFF_MS_MIN
 from stuntbroker.client.consumer.calls import CheckedConsumer
 from stuntbroker.client.consumer.coordinator_responses import fetch_stable_offsets, retriable_code
+from stuntbroker.client.consumer.options import READ_COMMITTED, check_consumer_options
 from stuntbroker.client.consumer.types import ConsumerOptions, ConsumerRecord, TopicPartition
 from stuntbroker.client.logger import log
-from stuntbroker.client.producer.arguments import Offsets, check_text, check_topics, offsets_of
+from stuntbroker.client.producer.arguments import Offsets, check_topics, offsets_of
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.options import check_functions
-from stuntbroker.client.security import Security, check_kerberos, check_security
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError
 from stuntbroker.protocol.addresses import Address
@@ -44,49 +43,10 @@ from stuntbroker.protocol.addresses import Address
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-READ_COMMITTED: Final = "read_committed"
-_OPTIONAL: Final = frozenset({"rebalance_timeout_ms", "max_poll_records", "connections_max_idle_ms"})
-"""Options of which None means no limit, or another default."""
-_NUMBERS: Final = frozenset(
-    name for name in ConsumerOptions.__annotations__ if name.endswith(("_ms", "_bytes", "_records"))
-)
-RESETS: Final = ("earliest", "latest", "none")
 COORDINATOR_CHECK_S: Final = 0.1
 """How often, in seconds, `start` looks whether the coordinator was reached."""
 LEAVE_S: Final = 2.0
 """How long, in seconds, a consumer that stops tries to leave the group."""
-
-
-def check_consumer_options(
-    *,
-    group_id: str,
-    auto_offset_reset: str = "earliest",
-    tracer: object = None,
-    on_measurement: object = None,
-    **options: Any,
-) -> str:
-    """Return `auto_offset_reset` in lower case. Raises TypeError, ValueError."""
-    check_text("group_id", group_id)
-    if not group_id:
-        raise ValueError("group_id is empty: a TransactionalConsumer reads as a member of a group")
-    if unknown := sorted(options.keys() - ConsumerOptions.__annotations__.keys()):
-        raise TypeError(f"unknown option {unknown[0]!r} of TransactionalConsumer")
-    check_bootstrap(options.get("bootstrap_servers", "localhost"))
-    check_functions(on_measurement=on_measurement)
-    check_text("client_id", options.get("client_id", ""))
-    security = {name: option for name, option in options.items() if name in Security.__annotations__}
-    check_security(security)
-    check_kerberos(security)
-    numbers = {name: value for name, value in options.items() if name in _NUMBERS}
-    check_at_least(0, **{name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL})
-    if options.get("isolation_level", READ_COMMITTED) != READ_COMMITTED:
-        raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
-    if options.get("enable_auto_commit", False):
-        raise ValueError("a TransactionalConsumer does not commit by itself: use send_offsets_to_transaction")
-    reset = auto_offset_reset.lower() if isinstance(auto_offset_reset, str) else auto_offset_reset
-    if reset not in RESETS:
-        raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}: it is one of {', '.join(RESETS)}")
-    return reset
 
 
 class TransactionalConsumer(CheckedConsumer):
@@ -123,7 +83,11 @@ class TransactionalConsumer(CheckedConsumer):
         """
         check_topics(topics)
         auto_offset_reset = check_consumer_options(
-            group_id=group_id, auto_offset_reset=auto_offset_reset, on_measurement=on_measurement, **options
+            group_id=group_id,
+            auto_offset_reset=auto_offset_reset,
+            tracer=tracer,
+            on_measurement=on_measurement,
+            **options,
         )
         super().__init__(
             *topics,
@@ -399,6 +363,10 @@ class TransactionalConsumer(CheckedConsumer):
     @staticmethod
     def next_offsets(records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, int]:
         """Return the offsets to commit for records that `getmany` returned: partition -> offset of the next record."""
+        if not isinstance(records, Mapping):
+            raise TypeError(
+                f"next_offsets takes what getmany returned, a dict by partition, not {type(records).__name__}"
+            )
         return {partition: batch[-1].offset + 1 for partition, batch in records.items() if batch}
 
     async def reset_to_committed(self, timeout_ms: int = 60_000) -> None:

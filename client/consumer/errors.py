@@ -30,6 +30,7 @@ from aiokafka.errors import (
 from stuntbroker.client.errors import NAMES
 from stuntbroker.client.producer.error_table import Kind, fatal_class
 from stuntbroker.client.transactional_errors import (
+    LIMITS,
     FatalError,
     InvalidConfigurationError,
     OperationTimedOutError,
@@ -128,6 +129,8 @@ def _text_of(cause: BaseException) -> str:
     if code is None:
         return str(cause.args[0]) if isinstance(cause, KafkaError) and cause.args else repr(cause)
     details = "" if isinstance(cause, GroupAuthorizationFailedError) else "".join(f": {each}" for each in cause.args)
+    if code in LIMITS and not details:
+        details = f": {LIMITS[code]}"
     return f"{NAMES.get(code, type(cause).__name__)} ({code}){details}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,12 +36,20 @@ def check_fixed(acks: object, enable_idempotence: object) -> None:
     """Raise ValueError unless these options of aiokafka have the values that a transactional producer needs."""
     if acks not in ("all", -1):
         raise ValueError(f"acks is {acks!r}: records of a transaction are acknowledged by 'all'")
+    check_flag("enable_idempotence", enable_idempotence)
     if not enable_idempotence:
         raise ValueError(f"enable_idempotence is {enable_idempotence!r}: a transactional producer always is idempotent")
 
 
+def check_flag(name: str, value: object) -> None:
+    """Raise TypeError unless an option is True or False: any text, also "false", would count as true."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r:.40}: it has to be True or False")
+
+
 def timeout_ms_of(transaction_timeout_ms: int | None, enable_2pc: bool) -> int:
-    """Return the transaction time-out to request, in ms. Raises ValueError for invalid or conflicting options."""
+    """Return the transaction time-out to request, in ms. Raises TypeError, ValueError for invalid or conflicting options."""
+    check_flag("enable_2pc", enable_2pc)
     if enable_2pc:
         if transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
@@ -89,17 +98,28 @@ def check_functions(
     value_serializer: object = None,
     partitioner: object = None,
     on_measurement: object = None,
+    tracer: object = None,
+    **deserializers: object,
 ) -> None:
-    """Raise TypeError for an option that is neither None nor a function."""
-    given = {
+    """Raise TypeError for an option that is neither None nor a function, and for a `tracer` that is none."""
+    functions = {
         "key_serializer": key_serializer,
         "value_serializer": value_serializer,
         "partitioner": partitioner,
         "on_measurement": on_measurement,
+        **deserializers,
     }
-    for name, option in given.items():
+    for name, option in functions.items():
         if option is not None and not callable(option):
             raise TypeError(f"{name} is {option!r:.40}: it has to be a function")
+        if inspect.iscoroutinefunction(option):
+            raise TypeError(
+                f"{name} is {option!r:.40}: it is called, not awaited, so it cannot be a coroutine function"
+            )
+    if tracer is not None and not callable(getattr(tracer, "start_span", None)):
+        raise TypeError(
+            f"tracer is {tracer!r:.40}: it has to be a tracer, such as opentelemetry.trace.get_tracer(NAME)"
+        )
 
 
 def codec_number(compression_type: str | None) -> int:

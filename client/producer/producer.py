@@ -47,8 +47,8 @@ class TransactionalProducer:
 
     Options have the same names and units as those of AIOKafkaProducer. Additional options:
 
-    - `enable_2pc`: transactions take part in two-phase commit (KIP-939): they do not time out, and
-      `prepare_transaction` can be called. Excludes `transaction_timeout_ms`.
+    - `enable_2pc`: transactions take part in two-phase commit (KIP-939): they do not time out, and `prepare_transaction`
+      can be called. Excludes `transaction_timeout_ms`, which is 60,000 by default.
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
     - `delivery_timeout_ms`: how long a record may remain unacknowledged before its transaction fails.
     - `buffer_memory`: bytes of unacknowledged records that the producer may hold; `send` waits while there are more.
@@ -103,7 +103,7 @@ class TransactionalProducer:
         """
         check_names(transactional_id, client_id)
         connection_options.check_bootstrap(bootstrap_servers)
-        options.check_functions(key_serializer, value_serializer, partitioner, on_measurement)
+        options.check_functions(key_serializer, value_serializer, partitioner, on_measurement, tracer)
         connection_options.check_at_least(1, max_block_ms=max_block_ms)
         options.check_fixed(acks, enable_idempotence)
         times: dict[str, Any] = {

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.cli.client_security import security_of_command
+from stuntbroker.cli.arguments import UsageError
+from stuntbroker.cli.client_security import security, security_of_command
 from stuntbroker.cli.main import run
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.security import client_properties_of
+from stuntbroker.client.commands.cluster import REFUSALS_MAX, Cluster
+from stuntbroker.client.errors import Refused
 from stuntbroker.client.security_properties import SecurityError
+from stuntbroker.protocol.addresses import Address
 from tests.kit.keystore_files import PASSWORD, write_keystores
 from tests.kit.processes.process import serving
 
@@ -205,6 +209,37 @@ def test_properties_that_cannot_be_used_are_named(properties: dict[str, str], sa
         security_of_command({"security.protocol": "SASL_PLAINTEXT", **properties})
 
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("sasl.mechanizm", "sasl.mechanism"),
+        ("sasl.mechanisms", "sasl.mechanism"),
+        ("group.id", ""),
+        ("ssl.key.location", ""),
+    ],
+)
+def test_a_misspelt_property_in_a_file_is_an_error_and_those_of_other_programs_are_not(
+    name: str, meant: str, tmp_path: Path
+) -> None:
+    (tmp_path / "client.properties").write_text(f"{name}=x\n")
+    given = {"--command-config": [str(tmp_path / "client.properties")]}
+    if not meant:
+        assert security(given) is None
+        return
+    with pytest.raises(UsageError, match=f"unknown property {name}: do you mean {meant}\\?"):
+        security(given)
+
+
+def test_a_listener_that_refuses_a_client_ends_a_command_at_once() -> None:
+    listener = ("--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0", "--set", "stuntbroker.users=alice:secret")
+    with serving(*listener, "--set", "sasl.enabled.mechanisms=PLAIN") as broker:
+        pauses: list[float] = []
+        cluster = Cluster([Address(*broker.address)], sleep=pauses.append)
+        with pytest.raises(Refused, match="does the listener need TLS or SASL"):
+            cluster.retrying(lambda: cluster.metadata([]))
+        assert len(pauses) == REFUSALS_MAX - 1
 
 
 def test_a_login_module_may_be_in_the_file_that_kafka_opts_names(

@@ -341,7 +341,7 @@ def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(t
 
 
 def test_log_format_json_logs_json_lines_and_standard_output_has_one_line() -> None:
-    with serving("--log-format", "json", "--set", "log.cleaner.threads=2") as broker:
+    with serving("--log-format", "json", "--set", "log.cleaner.threads=2", "--set", "log.dirs=/mine") as broker:
         with Peer(broker.address) as peer:
             peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
             peer.socket.sendall(b"GET / HTTP/1.1\r\n")
@@ -350,7 +350,8 @@ def test_log_format_json_logs_json_lines_and_standard_output_has_one_line() -> N
     assert (status, out) == (0, "")
     events = [json.loads(line) for line in err.splitlines()]
     assert [each["event"] for each in events] == ["properties_ignored", "topic_created", "frame_refused"]
-    assert events[0]["properties"] == ["log.cleaner.threads"]
+    assert events[0]["properties"] == ["log.cleaner.threads", "log.dirs"]
+    assert events[0]["hint"] == "--data-dir sets the data folder"
     assert {"level", "timestamp"} <= events[2].keys()
 
 

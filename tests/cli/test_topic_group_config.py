@@ -252,6 +252,9 @@ def test_a_property_is_set_shown_and_unset(call: Any, own: str) -> None:
     assert call("config", "unset", "--topic", topic, "retention.ms")[0] == 0
     assert until(lambda: ("retention.ms", "604800000", "DEFAULT_CONFIG") in shown("--all"), "the property unset")
     assert call("config", "set", "--topic", topic, "retention.sm=1")[0] == 1
-    for words in (("set", "retention.ms=1"), ("describe",)):
+    status, _, err = call("config", "unset", "--topic", topic, "retention.sm")
+    assert status == 1
+    assert err == f"stuntbroker: there is no property 'retention.sm' of topic '{topic}': do you mean retention.ms?\n"
+    for words in (("set", "retention.ms=1"), ("unset", "retention.ms"), ("describe",)):
         status, _, err = call("config", *words, "--topic", own + "missing")
         assert (status, err) == (1, f"stuntbroker: there is no topic '{own}missing'\n")

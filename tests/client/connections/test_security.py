@@ -29,6 +29,7 @@ from stuntbroker.client import (
 from stuntbroker.protocol.addresses import Address
 from stuntbroker.protocol.api_keys import END_TXN
 from stuntbroker.protocol.messages.api_versions_response import ApiVersion
+from tests.kit.processes.process import serving
 
 
 @asynccontextmanager
@@ -273,3 +274,15 @@ async def test_a_commit_succeeds_when_authentication_fails_only_afterwards() -> 
             assert broker.committed == [b"committed"]
             with pytest.raises(AuthenticationError):
                 await producer.begin_transaction()
+
+
+async def test_a_connection_that_the_broker_closes_without_a_word_is_explained() -> None:
+    listener = ("--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0", "--set", "stuntbroker.users=alice:secret")
+    with serving(*listener, "--set", "sasl.enabled.mechanisms=PLAIN") as broker:
+        producer = TransactionalProducer(
+            bootstrap_servers="{}:{}".format(*broker.address), transactional_id="pay", sasl_plain_username="alice"
+        )
+        with pytest.raises(
+            KafkaConnectionError, match="security_protocol is PLAINTEXT: does the listener need another"
+        ):
+            await producer.start()

@@ -447,24 +447,6 @@ async def test_stop_works_when_unsubscribe_follows_start_immediately(stuntbroker
     await asyncio.to_thread(stuntbroker.clock.advance, minutes=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"client_id": 5}, TypeError, "client_id is a text, not int"),
-        ({"client_id": None}, TypeError, "client_id is a text, not NoneType"),
-        ({"metadata_max_age_ms": "x"}, TypeError, "metadata_max_age_ms is 'x'"),
-        ({"connections_max_idle_ms": "x"}, TypeError, "connections_max_idle_ms is 'x'"),
-        ({"request_timeout_ms": None}, TypeError, "request_timeout_ms is None"),
-        ({"fetch_max_bytes": -1}, ValueError, "fetch_max_bytes is -1"),
-    ],
-)
-async def test_an_option_of_the_wrong_type_is_refused_by_the_constructor(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        TransactionalConsumer("in", group_id="group", **options)
-
-
 async def test_a_negative_offset_is_not_committed(stuntbroker: Broker) -> None:
     stuntbroker.create_topic("in")
     async with consumer_of(stuntbroker, connections_max_idle_ms=None, max_poll_records=None) as consumer:

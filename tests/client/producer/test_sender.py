@@ -426,6 +426,10 @@ async def test_a_cluster_that_is_upgraded_to_version_2_is_followed_with_a_new_ep
     assert broker.counts["AddPartitionsToTxn"] == added == 1
 
 
+async def _awaited(record: Any) -> Any:
+    return await record
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -438,6 +442,17 @@ async def test_a_cluster_that_is_upgraded_to_version_2_is_followed_with_a_new_ep
         ({"linger_ms": -1}, ValueError, "linger_ms is -1: it has to be at least 0"),
         ({"security_protocol": "TLS"}, ValueError, "'TLS' is none of PLAINTEXT, SSL"),
         ({"security_protocol": "SSL"}, ValueError, "SSL needs an ssl_context"),
+        ({"enable_2pc": "false"}, TypeError, "enable_2pc is 'false': it has to be True or False"),
+        ({"enable_idempotence": "false"}, TypeError, "enable_idempotence is 'false'"),
+        ({"max_block_ms": True}, TypeError, "max_block_ms is True: it has to be a whole number"),
+        ({"tracer": "x"}, TypeError, "tracer is 'x': it has to be a tracer"),
+        ({"on_measurement": _awaited}, TypeError, "on_measurement is .*: it is called, not awaited"),
+        ({"security_protocol": "SSL", "ssl_context": "ca.pem"}, TypeError, "ssl_context is 'ca.pem'"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "alice", "sasl_plain_password": 5},
+            TypeError,
+            "sasl_plain_password is of type int: it has to be a text",
+        ),
         (
             {"security_protocol": "SASL_PLAINTEXT"},
             ValueError,
@@ -448,10 +463,6 @@ async def test_a_cluster_that_is_upgraded_to_version_2_is_followed_with_a_new_ep
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         TransactionalProducer(**{"transactional_id": "id", **options})
-
-
-async def _awaited(record: Any) -> Any:
-    return await record
 
 
 async def test_the_partition_of_a_refused_record_takes_the_next_transactions(broker: ModelBroker) -> None:
