@@ -67,7 +67,7 @@ VALUES: Final = {
     "--log-level": ("debug", "info", "warning", "error"),
     "--isolation": ("read_committed", "read_uncommitted"),
     "--compression": ("none", "gzip", "snappy", "lz4", "zstd"),
-    "--from": ("beginning", "end"),
+    "--from": ("earliest", "latest"),
     "--to": ("earliest", "latest"),
 }
 """Option -> its possible values, for all commands."""

@@ -29,7 +29,7 @@ usage: stuntbroker consume TOPIC[:PARTITION]... [options]
 
 Prints the value of each record on a line, up to the current end of the topics, without joining a group.
 
-  --from beginning|end|OFFSET   default: beginning, or the committed offsets of --group
+  --from earliest|latest|OFFSET   default: earliest, or the committed offsets of --group
   --max N                  stop after N records
   --follow                 wait for new records at the end, until Ctrl-C or --for
   --for SECONDS            with --follow: stop after this time
@@ -47,7 +47,7 @@ Exit status: 0 success, 1 failure with a message, 2 invalid command line.
 
 Examples:
   stuntbroker consume payments --isolation read_uncommitted --show-markers --verbose
-  stuntbroker consume orders --follow --from end
+  stuntbroker consume orders --follow --from latest
 """
 OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--bootstrap", "--command-config", "--timeout")
 FLAGS: Final = ("--follow", "--show-markers", "--verbose", "--json")
@@ -63,8 +63,8 @@ def consume(arguments: list[str]) -> int:
         raise UsageError("consume needs TOPIC")
     isolation = ISOLATION[choice(given, "--isolation", *ISOLATION)]
     start = single(given, "--from", "")
-    if start not in ("", "beginning", "end") and not (start.isascii() and start.isdigit() and len(start) < 19):
-        raise UsageError(f"--from {start!r}: it must be beginning, end or a whole number")
+    if start not in ("", "earliest", "latest") and not (start.isascii() and start.isdigit() and len(start) < 19):
+        raise UsageError(f"--from {start!r}: it must be earliest, latest or a whole number")
     if "--for" in given and "--follow" not in given:
         raise UsageError("--for needs --follow")
     printer = _Printer(given, optional_number(given, "--max", 1, INT64_MAX))
@@ -103,7 +103,7 @@ def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group
             if positions[place] != int(start):
                 _note(place, first, end, f"reading begins at {positions[place]}")
         else:
-            positions[place] = list_offset(cluster, *place, LATEST if start == "end" else EARLIEST, READ_UNCOMMITTED)
+            positions[place] = list_offset(cluster, *place, LATEST if start == "latest" else EARLIEST, READ_UNCOMMITTED)
     return positions
 
 
@@ -116,7 +116,7 @@ def _range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
 def _reset(cluster: Cluster, start: str, place: TopicPartition, offset: int) -> int:
     """Return where to read on in a partition that no longer has an offset, for instance because its topic is another one."""
     first, end = _range(cluster, place)
-    position = end if start == "end" else first
+    position = end if start == "latest" else first
     _note(place, first, end, f"after offset {offset}, reading goes on at {position}")
     return position
 

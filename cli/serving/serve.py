@@ -198,13 +198,23 @@ def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listen
     return listeners_of(config, host, port)
 
 
+INSTEAD: Final = {
+    "log.dirs": "--data-dir for the data folder",
+    "log.dir": "--data-dir for the data folder",
+    "port": "--port or listeners for the port",
+    "host.name": "--host or listeners for the host",
+}
+"""Property without effect -> what has the effect here."""
+
+
 def _warn_of_unused(
     events: Events, config: BrokerConfig, listeners: list[Listener], environment: Environment | None
 ) -> None:
     """Warn of properties and variables that have no effect, so that none is ignored silently."""
     unused = [*config.unused, *properties_of_no_listener(config, listeners)]
     if unused:
-        facts = {"hint": "--data-dir sets the data folder"} if {"log.dirs", "log.dir"} & set(unused) else {}
+        hints = dict.fromkeys(INSTEAD[name] for name in unused if name in INSTEAD)
+        facts = {"hint": "use " + ", ".join(hints)} if hints else {}
         events.warning("properties_ignored", properties=sorted(unused), **facts)
     if environment is not None and environment.without_effect:
         events.warning("variables_ignored", variables=environment.without_effect)

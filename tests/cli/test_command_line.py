@@ -351,7 +351,7 @@ def test_log_format_json_logs_json_lines_and_standard_output_has_one_line() -> N
     events = [json.loads(line) for line in err.splitlines()]
     assert [each["event"] for each in events] == ["properties_ignored", "topic_created", "frame_refused"]
     assert events[0]["properties"] == ["log.cleaner.threads", "log.dirs"]
-    assert events[0]["hint"] == "--data-dir sets the data folder"
+    assert events[0]["hint"] == "use --data-dir for the data folder"
     assert {"level", "timestamp"} <= events[2].keys()
 
 

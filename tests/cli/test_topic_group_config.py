@@ -80,7 +80,7 @@ def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own
     assert len({each["partition"] for each in by_key}) == 1
     assert [each["headers"] for each in by_key] == [[["trace", "7"]], [["trace", "7"]], []]
     assert [each["value"] for each in records if each["partition"] == 1 and each["key"] is None] == ["three"]
-    assert values(call("consume", f"{topic}:1", "--max", "1", "--from", "end")) == []
+    assert values(call("consume", f"{topic}:1", "--max", "1", "--from", "latest")) == []
     status, printed, note = call("consume", f"{topic}:1", "--from", "99")
     assert (status, printed) == (0, "")
     assert note.startswith(f"stuntbroker: {topic}-1 has the offsets 0 to ")
@@ -181,10 +181,10 @@ def test_consume_follow_ends_at_max_records_or_its_time_limit(call: Any, own: st
     call("produce", topic, "a", "b", "--partition", "0")
 
     assert values(call("consume", topic, "--follow", "--max", "2")) == ["a", "b"]
-    assert values(call("consume", topic, "--follow", "--for", "0.1", "--from", "end")) == []
+    assert values(call("consume", topic, "--follow", "--for", "0.1", "--from", "latest")) == []
 
 
-@pytest.mark.parametrize(("start", "position"), [("beginning", 0), ("end", 1)])
+@pytest.mark.parametrize(("start", "position"), [("earliest", 0), ("latest", 1)])
 def test_consume_follow_goes_on_in_a_topic_that_was_deleted_and_created_again(
     start: str, position: int, call: Any, own: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +204,7 @@ def test_consume_follow_goes_on_in_a_topic_that_was_deleted_and_created_again(
 
     monkeypatch.setattr(Tail, "poll", poll_another_topic)
     status, out, err = call("consume", f"{topic}:0", "--follow", "--from", start, "--for", "2")
-    assert (status, out.split()) == (0, ["a", "b", "c"] if start == "beginning" else []), err
+    assert (status, out.split()) == (0, ["a", "b", "c"] if start == "earliest" else []), err
     assert f"has the offsets 0 to 1: after offset 2, reading goes on at {position}" in err
 
 

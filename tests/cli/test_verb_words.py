@@ -55,7 +55,7 @@ WRONG = {
     "produce t v --compression rar": "--compression 'rar': it must be one of none, gzip, snappy, lz4, zstd",
     "consume": "consume needs TOPIC",
     "consume t:x": "'t:x': it must be TOPIC or TOPIC:PARTITION",
-    "consume t --from start": "--from 'start': it must be beginning, end or a whole number",
+    "consume t --from start": "--from 'start': it must be earliest, latest or a whole number",
     "consume t --for 3": "--for needs --follow",
     "consume t --isolation none": "it must be one of read_committed, read_uncommitted",
     "completion": "completion: give the name of a shell: bash, zsh, fish",
