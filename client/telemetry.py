@@ -6,13 +6,13 @@ a tracer is given. Spans contain no keys or values of records.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec
 
 from stuntbroker.client.errors import NAMES
+from stuntbroker.client.logger import log
 from stuntbroker.client.producer.batches import Headers, RecordFuture
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.transactional_errors import ProducerError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, Tracer
 
-log: Final = logging.getLogger("stuntbroker.client")
 
 SYSTEM: Final = {"messaging.system": "kafka"}
 SENT: Final = "messaging.client.sent.messages"

@@ -24,8 +24,8 @@ _NATIVE: Final = HEADER_TYPE.newbyteorder("=")
 
 def headers_at(data: Array, positions: Array) -> Array:
     """Return the batch headers at these positions, with the fields of BatchHeader; each must be complete."""
-    gathered = data[positions[:, None] + np.arange(HEADER_SIZE)]
-    return gathered.view(HEADER_TYPE).ravel().astype(_NATIVE)
+    headers = data[positions[:, None] + np.arange(HEADER_SIZE)]
+    return headers.view(HEADER_TYPE).ravel().astype(_NATIVE)
 
 
 def varints(data: Array, at: Array) -> tuple[Array, Array]:

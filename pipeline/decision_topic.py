@@ -51,14 +51,14 @@ class DecisionTopic:
         self._claim: int | None = None
         self._writer = TransactionalWriter(cluster, f"{sink_id}-decisions")
         self._values = LastValues(cluster, topic, 0)
-        self._current = False
+        self._is_current = False
         """True while no other process is known to have initialised the id since the last read."""
 
     def take(self) -> int:
         """Become the owner; return the claim. Earlier owners cannot decide any more."""
         make_decision_topic(self._cluster, self._topic)
         self._claim = None
-        self._current = False  # mode=single writes the same key with another transactional id.
+        self._is_current = False  # mode=single writes the same key with another transactional id.
 
         def next_owner(state: State) -> State:
             return state | {"owner": state["owner"] + 1}
@@ -69,12 +69,12 @@ class DecisionTopic:
     def resume(self, claim: int) -> None:
         """Continue as the owner with a claim. Raises Superseded when there is a newer owner."""
         self._claim = claim
-        self._current = False
+        self._is_current = False
         self._read()
 
     def check(self) -> None:
         """Raise Superseded when there is a newer owner."""
-        self._current = False
+        self._is_current = False
         self._read()
 
     def last(self) -> Stored | None:
@@ -112,10 +112,10 @@ class DecisionTopic:
 
     def _read(self) -> State:
         """Fence other writers, then return the current state. Raises Superseded."""
-        if not self._current:
+        if not self._is_current:
             self._writer.init()
             self._values.refresh()
-            self._current = True
+            self._is_current = True
         state = self._read_state()
         if self._claim is not None and state["owner"] != self._claim:
             sink = self._key.decode()
@@ -141,11 +141,11 @@ class DecisionTopic:
                     self._values.values[self._key] = text
                 return after
             except ProducerFenced:
-                self._current = False
+                self._is_current = False
                 if attempt == ATTEMPTS:
                     raise
             except BaseException:
-                self._current = False  # Only reading shows whether the change was committed.
+                self._is_current = False  # Only reading shows whether the change was committed.
                 raise
         raise AssertionError("the last attempt returns or raises")
 

@@ -9,7 +9,14 @@ import numpy as np
 
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.connection import Deadline
-from stuntbroker.client.commands.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
+from stuntbroker.client.commands.fetching import (
+    MISSING_S,
+    POLL_INTERVAL_S,
+    FetchSizes,
+    PartitionFetch,
+    TopicPartition,
+    list_offsets,
+)
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows, decode, find_batches
 from stuntbroker.protocol.batches.records import CONTROL
@@ -20,9 +27,6 @@ from stuntbroker.protocol.request_values import EARLIEST, READ_COMMITTED
 
 RECORD_BYTES_GUESS: Final = 1_024
 """Assumed bytes per record until the partition's first records are read."""
-MISSING_S: Final = 2.0
-"""A partition missing for this long is treated as deleted; brokers learn of a new partition at different times."""
-POLL_INTERVAL_S: Final = 0.2
 SPARE_BYTES: Final = 1 << 16
 """Bytes requested beyond the estimate, as a batch that is cut off has to be fetched again."""
 

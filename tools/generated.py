@@ -22,6 +22,8 @@ def write_or_check(page: Path, text: str, command: str) -> int:
 
 def with_part(page: Path, begin: str, end: str, part: str) -> str:
     """Return the text of a page, with the lines between two comments replaced by `part`."""
-    before, _, after_begin = page.read_text(encoding="utf-8").partition(f"{begin}\n")
-    _, _, after_end = after_begin.partition(end)
+    before, found_begin, after_begin = page.read_text(encoding="utf-8").partition(f"{begin}\n")
+    _, found_end, after_end = after_begin.partition(end)
+    if not (found_begin and found_end):
+        raise SystemExit(f"{page}: it has no part between {begin} and {end}")
     return f"{before}{begin}\n{part}{end}{after_end}"

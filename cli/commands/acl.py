@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from stuntbroker.cli.arguments import UsageError, single
+from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.commands.verbs import COMMON_USAGE, Options, Shown, Verb, run_verb
 from stuntbroker.cli.tables import table
 from stuntbroker.client.commands.acls import (
@@ -171,7 +171,7 @@ def _of_roles(roles: Iterable[dict[Resource, tuple[Operation, ...]]], resource: 
 
 def _filters(given: Options, pattern: int) -> list[AclFilter]:
     """Return filters for the ACLs that the options describe; any of them matches. Raises UsageError."""
-    host = single(given, "--host", "") or None
+    hosts: list[str | None] = [*given.get("--host", ())] or [None]
     resources: list[tuple[int, str | None]] = [*_resources(given)] or [(ANY, None)]
     principals: list[str | None] = [*_principals(given)] or [None]
     operations: list[int] = [*_operations(given)] or [ANY]
@@ -179,6 +179,7 @@ def _filters(given: Options, pattern: int) -> list[AclFilter]:
         AclFilter(resource, name, ANY if name is None else pattern, principal, host, operation, ANY)
         for resource, name in resources
         for principal in principals
+        for host in hosts
         for operation in operations
     ]
 

@@ -77,12 +77,13 @@ def ctl(arguments: list[str]) -> int:
     known = (*CONTROL_OPTIONS, *command.options)
     given = options(others, known, ("--json", *command.flags), has_positionals=bool(command.word))
     words = given.get("", [])
-    if (
-        command.word
-        and not command.words_min <= len(words) <= command.words_max
-        and not given.keys() & set(command.flags)
-    ):
+    is_for_all = bool(given.keys() & set(command.flags))
+    if is_for_all and words:
+        raise UsageError(f"ctl {name}: {' '.join(command.flags)} and {words[0]!r} exclude each other")
+    if command.word and len(words) < command.words_min and not is_for_all:
         raise UsageError(f"ctl {name} needs one {command.word}")
+    if len(words) > command.words_max:
+        raise UsageError(f"ctl {name} takes at most {command.words_max} {command.word}, not {len(words)}")
     url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL_URL", ""))
     if not url:
         raise UsageError(

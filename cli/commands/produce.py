@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from stuntbroker.cli.arguments import UsageError, bootstrap, choice, non_empty_value, options, seconds, single
 from stuntbroker.cli.client_security import security
-from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
+from stuntbroker.cli.commands.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.producing import (
@@ -100,16 +100,18 @@ def produce_command(arguments: list[str]) -> int:
             end = "abort" if "--abort" in given else "leave open" if "--leave-open" in given else "commit"
             producer = _Transaction(transactional_id, timeout_ms, end)
             with Cluster(addresses, timeout_s, security=secured_by) as cluster:
-                appended, said = producer.produce(cluster, topic, records, compression)
+                appended, outcome = producer.produce(cluster, topic, records, compression)
         else:
-            said = "wrote"
+            outcome = "wrote"
             with Cluster(addresses, timeout_s, security=secured_by) as cluster:
                 produce(cluster, topic, records, compression=compression, choose=any_partition, written=appended)
     except (ClientError, InputError) as fault:
         written = sum(each.records for each in appended)
-        is_said = not transactional_id and (written or isinstance(fault, InputError))
+        shows_count = not transactional_id and (written or isinstance(fault, InputError))
         before = (
-            f"; {count(written, 'record')} {'was' if written == 1 else 'were'} written before that" if is_said else ""
+            f"; {count(written, 'record')} {'was' if written == 1 else 'were'} written before that"
+            if shows_count
+            else ""
         )
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}{before}\n")
         return 1
@@ -117,7 +119,7 @@ def produce_command(arguments: list[str]) -> int:
         document = {"topic": topic, "batches": [each._asdict() for each in appended]}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        sys.stderr.write(f"{said} {count(sum(each.records for each in appended), 'record')} to {shown(topic)}\n")
+        sys.stderr.write(f"{outcome} {count(sum(each.records for each in appended), 'record')} to {shown(topic)}\n")
     return 0
 
 
@@ -171,6 +173,14 @@ class _Transaction:
         return appended, {"commit": "committed", "abort": "aborted", "leave open": "left open"}[self._end]
 
 
+def _header(text: str) -> tuple[str, bytes | None]:
+    """Return a header, of which a record may have several with one name. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--header {text!r}: it must be KEY=VALUE")
+    return name, _bytes(value)
+
+
 def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
     """Return the records of the command line, or of standard input; iterating over the latter may raise InputError.
 
@@ -181,7 +191,7 @@ def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:
     if key is not None and separator:
         raise UsageError("--key and --key-separator exclude each other")
     partition = optional_number(given, "--partition", 0, INT32_MAX)
-    headers = tuple((name, _bytes(value)) for name, value in key_values(given, "--header").items())
+    headers = tuple(map(_header, given.get("--header", ())))
     is_json = "--from-json" in given
     if "--null" in given:
         return iter([NewRecord(_bytes(key), None, headers, partition)])

@@ -19,7 +19,7 @@ ROWS_MAX: Final = 1_000
 """Maximum rows of any list in the text, and of lists by transactional id in the JSON document."""
 SLOWEST_MAX: Final = 10
 SKIPPED_MAX: Final = 20
-EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
+REASONS_WITHOUT_FENCE: Final = ("first", "first_seen", "end", "init", "init_by_owner")
 """Reasons for an epoch bump that do not fence another producer."""
 
 
@@ -59,12 +59,12 @@ def report_of(folder: Folder, audit: Audit, findings: pa.Table, timelines: list[
 
 
 def _fencing(fencing: pa.Table) -> Report:
-    """Return how often each reason occurs, and the newest rows whose reason is not in EVERY_DAY."""
+    """Return how often each reason occurs, and the newest rows whose reason is not in REASONS_WITHOUT_FENCE."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     counts = {row["values"]: row["counts"] for row in pc.value_counts(fencing["reason"]).to_pylist()}
-    others = fencing.filter(pc.invert(pc.is_in(fencing["reason"], pa.array(EVERY_DAY))))
+    others = fencing.filter(pc.invert(pc.is_in(fencing["reason"], pa.array(REASONS_WITHOUT_FENCE))))
     newest = others.sort_by([("update_ms", "descending"), ("log_offset", "descending")]).slice(0, ROWS_MAX)
     return {
         "reasons": dict(sorted(counts.items())),

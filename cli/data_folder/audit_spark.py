@@ -52,8 +52,8 @@ def need_java() -> None:
     where = f"in JAVA_HOME, which is {home}" if home else "on the PATH, and JAVA_HOME is not set"
     if java is None:
         raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: there is no java {where}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    version_text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text)
     version = int(match[2] if match[1] == "1" and match[2] else match[1]) if match else None
     if version is None or version < JAVA_MIN:
         what = "not one that can be asked for its version" if version is None else f"of version {version}"
@@ -81,9 +81,9 @@ def session(master: str) -> Iterator[SparkSession]:
         }
         if master.startswith("local"):
             settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        said = Path(scratch) / "stderr"
+        error_file = Path(scratch) / "stderr"
         try:
-            with _standard_error_to(said):
+            with _standard_error_to(error_file):
                 builder = SparkSession.builder.master(master).appName("stuntbroker audit").config(map=settings)
                 spark = builder.getOrCreate()
             spark.sparkContext.setLogLevel("ERROR")
@@ -94,7 +94,7 @@ def session(master: str) -> Iterator[SparkSession]:
         except SparkError:
             raise
         except Exception as fault:
-            raise SparkError(f"Spark failed: {_reason(fault, said)}") from fault
+            raise SparkError(f"Spark failed: {_reason(fault, error_file)}") from fault
 
 
 @contextmanager
@@ -111,9 +111,9 @@ def _standard_error_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _reason(fault: Exception, said: Path) -> str:
+def _reason(fault: Exception, error_file: Path) -> str:
     """Return the last error line of output and exception, which is the root cause."""
-    lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+    lines = error_file.read_text(errors="replace").splitlines() if error_file.exists() else []
     lines += str(fault).splitlines()
     errors = [line.strip(" :") for line in lines if re.search(r"Error: |Exception: |\bERROR\b", line)]
     return (errors or lines or [repr(fault)])[-1][:SAID_MAX]

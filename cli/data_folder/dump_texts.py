@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.data_folder import CLEAN_SHUTDOWN, INDEX_SUFFIXES, JOURNAL, PARTITION_METADATA, PROPERTIES
+from stuntbroker.protocol.data_folder import (
+    CLEAN_SHUTDOWN,
+    INDEX_SUFFIXES,
+    JOURNAL,
+    LOCK,
+    PARTITION_METADATA,
+    PROPERTIES,
+)
 from stuntbroker.storage.journal import change_of
 
-LOCK: Final = ".lock"
 PLAIN: Final = frozenset({CLEAN_SHUTDOWN, PARTITION_METADATA, PROPERTIES, "quorum-state"})
 CHECKPOINT: Final = "-checkpoint"
 
@@ -45,7 +51,9 @@ def _lock(data: bytes) -> Iterator[str]:
 def _checkpoint(data: bytes) -> Iterator[str]:
     """Yield version, number of entries, and one entry a line. Kafka creates a checkpoint file empty, and writes it later."""
     yield from _plain(data)
-    version, count, *entries = data.split(b"\n") if data else (b"0", b"0", b"")
+    version, count, *entries = (*(data.split(b"\n") if data else (b"0", b"0", b"")), b"")[
+        : max(3, data.count(b"\n") + 1)
+    ]
     if version != b"0" or entries[-1:] != [b""] or count != b"%d" % (len(entries) - 1):
         yield "! the file must have version 0, the number of entries, and as many entries"
 

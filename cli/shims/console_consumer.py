@@ -19,7 +19,6 @@ from stuntbroker.cli.shims.arguments import (
     run_with_cluster,
 )
 from stuntbroker.cli.shims.record_lines import (
-    COMMIT_S,
     DEFAULT_FORMATTER,
     NONE_IN_TIME,
     WAIT_MS,
@@ -31,7 +30,6 @@ from stuntbroker.cli.shims.record_lines import (
 from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.fetching import list_offset
-from stuntbroker.client.commands.groups import Committed, commit_offsets, committed_offsets
 from stuntbroker.client.commands.producing import partition_count
 from stuntbroker.client.commands.reader import Tail
 from stuntbroker.client.errors import NotFound
@@ -71,12 +69,12 @@ def _run(command: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
-    if options.group is not None and options.partition is not None:
-        raise CommandError("Options group and partition cannot be specified together.")
     if options.max_messages is not None and options.max_messages < 0:
         options.max_messages = None  # No limit.
     consumer = options.command_config = (options.command_config or {}) | properties_of(options.consumer)
     options.group = options.group or consumer.get("group.id")
+    if options.group is not None and options.partition is not None:
+        raise CommandError("Options group and partition cannot be specified together.")
     options.isolation_level = consumer.get("isolation.level", options.isolation_level)
     if options.isolation_level not in ISOLATION:
         raise CommandError(
@@ -98,7 +96,7 @@ def _run(command: str, arguments: list[str]) -> int:
         if deserializer := getattr(options, f"{what}_deserializer"):
             shown[f"{what}.deserializer"] = deserializer
     formatter = formatter_of(options.formatter, shown)
-    if options.group and options.partition is None:
+    if options.group:
         from stuntbroker.cli.shims.group_consumer import consume_as_member
 
         return run_with_cluster(options, lambda cluster: consume_as_member(cluster, options, consumer, formatter))
@@ -115,18 +113,14 @@ def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter
 def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, ended: Ended) -> None:
     isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
     places = _places(cluster, options)
-    committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
-    printed: dict[tuple[str, int], int] = {}
     records = 0
 
     def reset(place: TopicPartition, _: int) -> int:
-        printed[place] = _reset_position(cluster, place, options)
-        return printed[place]
+        return _reset_position(cluster, place, options)
 
-    tail = Tail(cluster, {each: _start(cluster, each, options, committed) for each in places}, isolation, reset)
-    printed |= tail.positions
+    tail = Tail(cluster, {each: _start(cluster, each, options) for each in places}, isolation, reset)
     deadline_s = deadline_of(options.timeout_ms)
-    commit_s, look_s = time.monotonic() + COMMIT_S, time.monotonic() + LOOK_S
+    look_s = time.monotonic() + LOOK_S
     try:
         while not ended and (options.max_messages is None or records < options.max_messages):
             if time.monotonic() >= deadline_s:
@@ -137,28 +131,20 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
                 for place in tail.positions.keys() - set(matching):
                     del tail.positions[place]
                 for place in set(matching) - tail.positions.keys():
-                    tail.positions[place] = printed[place] = _start(cluster, place, options, committed)
+                    tail.positions[place] = _start(cluster, place, options)
                 look_s = time.monotonic() + LOOK_S
             wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
-            for topic, partition, batch in tail.poll(wait_ms):
+            for _, partition, batch in tail.poll(wait_ms):
                 for row in batch.rows:
                     if options.max_messages is not None and records >= options.max_messages:
                         break
                     is_log_append = bool(batch.header.attributes & LOG_APPEND_TIME)
                     sys.stdout.buffer.write(formatter.line(partition, row, is_log_append))
-                    printed[topic, partition] = row.offset + 1
                     records += 1
                     deadline_s = deadline_of(options.timeout_ms)
-                else:
-                    printed[topic, partition] = batch.header.next_offset
             sys.stdout.flush()
-            if options.group and time.monotonic() >= commit_s:
-                commit_offsets(cluster, options.group, printed)
-                commit_s = time.monotonic() + COMMIT_S
     finally:
         sys.stdout.flush()
-        if options.group:
-            commit_offsets(cluster, options.group, printed)
         finish(options, records)
 
 
@@ -179,11 +165,7 @@ def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartitio
     return places
 
 
-def _start(
-    cluster: Cluster, place: TopicPartition, options: argparse.Namespace, committed: dict[TopicPartition, Committed]
-) -> int:
-    if place in committed:
-        return committed[place].offset
+def _start(cluster: Cluster, place: TopicPartition, options: argparse.Namespace) -> int:
     if options.offset is not None and options.offset.isdigit():
         return int(options.offset)
     return _reset_position(cluster, place, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import os
 import threading
 import time
@@ -17,9 +16,9 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 from aiokafka.errors import KafkaError
 
 from stuntbroker.client.blocking.handover import Handover
+from stuntbroker.client.logger import log
 from stuntbroker.client.transactional_errors import IllegalStateError
 
-log: Final = logging.getLogger("stuntbroker.client")
 Result = TypeVar("Result")
 Options = ParamSpec("Options")
 EXIT_S_MAX: Final = 2.0

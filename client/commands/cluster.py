@@ -24,6 +24,7 @@ from stuntbroker.client.commands.connection import (
     check_process,
 )
 from stuntbroker.client.errors import (
+    AuthenticationFailed,
     BrokerError,
     ClientError,
     ConnectionFailed,
@@ -150,7 +151,10 @@ class Cluster:
     # --- producers
 
     def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
-        """Return a started producer, whose time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
+        """Return a started producer, whose time-outs are that of the cluster.
+
+        Raises AuthenticationFailed, ConnectionFailed, TimedOut.
+        """
         from stuntbroker.client.blocking import TransactionalProducer
         from stuntbroker.client.producer.states import State
 
@@ -174,6 +178,7 @@ class Cluster:
         from aiokafka.errors import KafkaError
 
         from stuntbroker.client.blocking import Connections
+        from stuntbroker.client.transactional_errors import AuthenticationError
 
         connections = Connections(
             bootstrap_servers=[str(address) for address in self.bootstrap],
@@ -183,6 +188,8 @@ class Cluster:
         )
         try:
             connections.start()
+        except AuthenticationError as fault:
+            raise AuthenticationFailed(str(fault)) from fault
         except KafkaError as fault:
             raise ConnectionFailed(
                 f"cannot connect to {self.bootstrap[0]}: {reason(fault.__cause__ or fault)}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.client.commands.cluster import Cluster
-from stuntbroker.client.commands.connection import REQUEST_S_MAX, Deadline, Pending
+from stuntbroker.client.commands.connection import REQUEST_S_MAX, Pending
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
 from stuntbroker.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA
 from stuntbroker.protocol.errors import ErrorCode
@@ -26,6 +26,10 @@ from stuntbroker.protocol.versions import TOPIC_IDS_FROM
 
 FETCH_NAMES_MAX: Final = TOPIC_IDS_FROM[FETCH] - 1
 """Later versions name topics by id."""
+MISSING_S: Final = 2.0
+"""A partition missing for this long counts as deleted; brokers learn of a new partition at different times."""
+POLL_INTERVAL_S: Final = 0.2
+"""Pause between two looks for a missing partition."""
 ISOLATION_FROM: Final = 2
 """First version of ListOffsets with an isolation level."""
 
@@ -192,6 +196,7 @@ class PartitionFetch:
         """Send the Fetch for `offset` without waiting for the response. If sending fails, `take` sends it again."""
         try:
             with self._cluster.exclusive_use():
+                self._cluster.start_operation()
                 self._ahead = offset, self._send(offset, bytes_max)
         except ConnectionFailed:
             self._ahead = None
@@ -222,10 +227,10 @@ class PartitionFetch:
         sizes = self._sizes._replace(partition_bytes_max=min(self._sizes.partition_bytes_max, bytes_max))
         request = fetch_request({self._where: offset}, self._isolation, sizes)
         version = connection.version(FETCH, most=FETCH_NAMES_MAX)
-        return connection.send(FETCH, version, request, FetchResponse, Deadline(REQUEST_S_MAX))
+        return connection.send(FETCH, version, request, FetchResponse, self._cluster.deadline.within(REQUEST_S_MAX))
 
     def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:
-        answer = pending.result(Deadline(REQUEST_S_MAX))
+        answer = pending.result(self._cluster.deadline.within(REQUEST_S_MAX))
         for _, part in fetched_partitions(answer, {self._where: offset}):
             return part
         raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

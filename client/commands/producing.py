@@ -65,6 +65,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def any_partition() -> int:
+    """Return a random start for the partitioning of records without a key, as Kafka's clients do."""
+    return random.randrange(1 << 31)
+
+
 def produce(
     cluster: Cluster,
     topic: str,
@@ -186,11 +191,12 @@ def batches_by_partition(
         else:
             partition = sticky % partitions
         size = len(record.key or b"") + len(record.value or b"") + 64 * (1 + len(record.headers))
+        if is_sticky and queues.get(partition) and sizes[partition] + size > BATCH_BYTES_MAX:
+            yield partition, _batch(queues[partition], time_ms, compression), len(queues.pop(partition))
+            sticky += 1
+            partition = sticky % partitions
         if queues.get(partition) and sizes[partition] + size > BATCH_BYTES_MAX:
             yield partition, _batch(queues[partition], time_ms, compression), len(queues.pop(partition))
-            if is_sticky:
-                sticky += 1
-                partition = sticky % partitions
         if partition not in queues:
             queues[partition], sizes[partition] = [], 0
         queues[partition].append(record)
@@ -210,8 +216,3 @@ def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> byte
         batch[LENGTH_AT:EPOCH_AT] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
         seal(batch)
     return batch
-
-
-def any_partition() -> int:
-    """Return a random start for the partitioning of records without a key, as Kafka's clients do."""
-    return random.randrange(1 << 31)

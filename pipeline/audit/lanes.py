@@ -7,15 +7,13 @@ decoder must read their values one by one.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.arrays import Array
+from stuntbroker.pipeline.arrays import FAR, Array
 
-FAR: Final = 1 << 59
-"""A cursor position after the end of any buffer."""
 INT16, INT32, INT64 = (np.dtype(kind) for kind in (">i2", ">i4", ">i8"))
 
 

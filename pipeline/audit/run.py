@@ -13,11 +13,9 @@ from stuntbroker.pipeline.audit.eos import TALLY, ExactlyOnceCheck, add
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import find, values
-from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable_batches
+from stuntbroker.pipeline.audit.log_checks import OF_FILES
 from stuntbroker.pipeline.audit.marker_checks import mark_unknown_producers_suspicious
-from stuntbroker.pipeline.audit.records import decode_records
 from stuntbroker.pipeline.audit.result import Audit
-from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import (
     KEPT_BYTES,
     PIECES,
@@ -132,11 +130,12 @@ def compare(folder: Folder, audited: Audit, chain: ExactlyOnceCheck, progress: P
     segments = folder.segments(*chain.topics())
     for number, segment in enumerate(segments):
         transactions = of_place(audited.transactions, segment.topic, segment.partition)
-        for batches in scan(segment):
-            for decoded in decode_records(segment, batches):
-                rows = pa.Table.from_batches([decoded.records])
-                tally = add([tally, chain.tally(rows, transactions, audited.committed)])
-                unreadable += undecodable_batches(segment.topic, segment.partition, decoded.faults)
+        for name, rows in read_segment(segment, with_records=True):
+            if name == "records":
+                records = pa.Table.from_batches([rows])
+                tally = add([tally, chain.tally(records, transactions, audited.committed)])
+            elif name == "findings":
+                unreadable += rows.to_pylist()
         if progress is not None:
             progress("comparing", (number + 1) / len(segments))
     return [*unreadable, *chain.findings(tally, audited.bounds)]

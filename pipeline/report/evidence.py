@@ -145,8 +145,10 @@ class Neighbours:
         epoch, marked = table["last_epoch"].to_numpy(), table["marker_epoch"].to_numpy()
         # From transaction version 2 on, the epoch of a decision is one above the epoch of its data.
         is_open = pc.equal(table["marker"], "open").to_numpy()
-        said = int(finding["producer_epoch"])
-        rows = table.filter(pa.array((epoch == said) | (marked == said) | (is_open & (epoch == said - 1))))
+        named_epoch = int(finding["producer_epoch"])
+        rows = table.filter(
+            pa.array((epoch == named_epoch) | (marked == named_epoch) | (is_open & (epoch == named_epoch - 1)))
+        )
         picked: list[Row] = rows.to_pylist() if len(rows) <= 10_000 else rows.slice(len(rows) - 10_000).to_pylist()
         for row in picked:
             there = (row["topic"], row["partition"]) == (finding["topic"], finding["partition"])

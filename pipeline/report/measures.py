@@ -20,7 +20,7 @@ TOPICS_MAX: Final = 7
 BINS: Final = 90
 LOWEST_MS: Final = 0.5
 """Position on the axis (ms) of latencies below a millisecond."""
-FAR: Final = 20
+OUTLIER_RANGE_FACTOR: Final = 20
 """Maximum time range of a chart, in multiples of the range of the inner 99.8 %; times outside are counted, not drawn."""
 
 
@@ -220,7 +220,7 @@ def _slices(time: Array) -> tuple[float, float, Array]:
     """
     low, high = float(time.min()), float(time.max())
     inner_low, inner_high = np.quantile(time, (0.001, 0.999), method="nearest").tolist()
-    if high - low > FAR * max(inner_high - inner_low, 60_000.0):
+    if high - low > OUTLIER_RANGE_FACTOR * max(inner_high - inner_low, 60_000.0):
         low, high = float(inner_low), float(inner_high)
     width = max((high - low) / (BINS - 1), 1.0)  # The last one begins at the newest time.
     return low, width, np.floor((time - low) / width).astype(np.int64)

@@ -10,10 +10,10 @@ import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.configs import topic_config
+from stuntbroker.client.commands.producing import partition_count
 from stuntbroker.client.commands.reader import LastValues
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.security_properties import security_of
@@ -23,10 +23,6 @@ from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.security import SecurityProperties
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.protocol.addresses import parse_bootstrap
-
-LOOKUPS_MAX: Final = 15
-PAUSE_S: Final = 0.2
-"""While the brokers create a topic, it is looked up LOOKUPS_MAX times with this pause in between."""
 
 _clusters: dict[tuple[int, str, SecurityProperties, int], Cluster] = {}
 """Clusters by process id, bootstrap addresses, security properties and time-out (ms)."""
@@ -105,7 +101,11 @@ def partition_counts(cluster: Cluster) -> Callable[[str], int]:
 
     def count(topic: str) -> int:
         if topic not in known:
-            known[topic] = _partitions(cluster, topic)
+            try:
+                known[topic] = partition_count(cluster, topic)
+            except NotFound as fault:
+                advice = "and the brokers have not created it: auto.create.topics.enable is off"
+                raise NotFound(f"there is no topic {topic!r}, {advice}") from fault
         return known[topic]
 
     return count
@@ -125,15 +125,3 @@ def batch_limits(cluster: Cluster) -> Callable[[str], int]:
         return known[topic]
 
     return limit
-
-
-def _partitions(cluster: Cluster, topic: str) -> int:
-    """Return the number of partitions; retry, as Kafka reports an auto-created topic as unknown at first. Raises NotFound."""
-    for _ in range(LOOKUPS_MAX):
-        try:
-            return len(cluster.retrying(lambda: cluster.partitions([topic], create=True)))
-        except NotFound:
-            cluster.pause(PAUSE_S)
-    raise NotFound(
-        f"there is no topic {topic!r}, and the brokers have not created it: auto.create.topics.enable is off"
-    )

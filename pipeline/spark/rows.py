@@ -95,19 +95,19 @@ def pieces(
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    gathered: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     size = count = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        gathered.append(batch)
+        pending.append(batch)
         size += batch.nbytes
         count += batch.num_rows
         if size >= CHUNK_BYTES or count >= CHUNK_ROWS:
-            yield _joined(gathered)
-            gathered, size, count = [], 0, 0
-    if gathered:
-        yield _joined(gathered)
+            yield _joined(pending)
+            pending, size, count = [], 0, 0
+    if pending:
+        yield _joined(pending)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

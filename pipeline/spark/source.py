@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.connection import Deadline
-from stuntbroker.client.commands.fetching import TopicPartition, find_topics, list_offsets
+from stuntbroker.client.commands.fetching import MISSING_S, POLL_INTERVAL_S, TopicPartition, find_topics, list_offsets
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.security_properties import security_of
 from stuntbroker.pipeline.counting import count
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
     from stuntbroker.pipeline.decode import Columns
 
-MISSING_S: Final = 2.0
-"""A partition that is missing for this long is treated as deleted."""
-POLL_INTERVAL_S: Final = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +220,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._cluster: Cluster | None = None
         self._initial: Offsets | None = None
         self._moving: frozenset[TopicPartition] = frozenset()
-        self._begun = False
+        self._has_begun = False
         self._latest: Offsets | None = None
         self._target: Offsets | None = None
         self._delay: Deadline | None = None
@@ -254,8 +251,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         begin = from_json(start)
         latest = self._latest = self._with_missing(begin, self._ends() if self._target is None else self._target)
         left_out: frozenset[TopicPartition] = frozenset()
-        if begin == self._initial and not self._begun:
-            self._begun, left_out = True, self._moving
+        if begin == self._initial and not self._has_begun:
+            self._has_begun, left_out = True, self._moving
             ahead = {place: offset for place, offset in begin.items() if place in latest and offset > latest[place]}
             if ahead and self._target is not None:  # The target was read before the start offsets.
                 ends = self._ends()

@@ -104,7 +104,7 @@ class Subscription:
     partitions: tuple[TopicPartition, ...] | None = None
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
-    """Pattern that must match a whole topic name."""
+    """Regular expression that must match a part of a topic name."""
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,9 @@ def test_producer_and_consumer_options_create_the_acls_that_they_need(call: Any)
         *((each, "TRANSACTIONAL_ID", "role-x") for each in ("WRITE", "DESCRIBE")),
     }
     assert until(lambda: set(listed(call, "--principal", "User:eve")) == expected, "the ACLs of both roles")
+    hosts = ["--host", "10.0.0.1", "--host", "10.0.0.2"]
+    assert call("create", "--principal", "User:hosted", "--topic", "role-t", "--operation", "read", *hosts)[0] == 0
+    assert until(lambda: len(listed(call, *hosts)) == 2, "the ACLs of both hosts")
     assert call("create", "--principal", "User:eve", "--cluster", "--operation", "idempotent-write")[0] == 0
     assert until(lambda: listed(call, "--cluster") == [("IDEMPOTENT_WRITE", "CLUSTER", "kafka-cluster")], "one more")
 

@@ -16,7 +16,8 @@ from stuntbroker.cli.main import run
 from stuntbroker.cli.shims.arguments import CommandError
 from stuntbroker.cli.shims.rpk.security import client_properties_of
 from stuntbroker.client.commands.cluster import REFUSALS_MAX, Cluster
-from stuntbroker.client.errors import Refused
+from stuntbroker.client.errors import AuthenticationFailed, Refused
+from stuntbroker.client.security import blocking_security
 from stuntbroker.client.security_properties import SecurityError
 from stuntbroker.protocol.addresses import Address
 from tests.kit.keystore_files import PASSWORD, write_keystores
@@ -240,6 +241,19 @@ def test_a_listener_that_refuses_a_client_ends_a_command_at_once() -> None:
         with pytest.raises(Refused, match="does the listener need TLS or SASL"):
             cluster.retrying(lambda: cluster.metadata([]))
         assert len(pauses) == REFUSALS_MAX - 1
+
+
+def test_a_producer_with_a_wrong_password_is_refused_and_not_retried() -> None:
+    listener = ("--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0", "--set", "stuntbroker.users=alice:secret")
+    options = blocking_security(
+        {"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "alice", "sasl_plain_password": "wrong"}
+    )
+    with (
+        serving(*listener, "--set", "sasl.enabled.mechanisms=PLAIN") as broker,
+        Cluster([Address(*broker.address)], security=options, sleep=lambda _: pytest.fail("it is retried")) as cluster,
+        pytest.raises(AuthenticationFailed),
+    ):
+        cluster.producer("pay")
 
 
 def test_a_login_module_may_be_in_the_file_that_kafka_opts_names(

@@ -134,7 +134,7 @@ def test_ctl_takes_forks_restores_and_deletes_snapshots(control: str, capsys: py
         (["clock", "--control", "localhost:80a"], 1, "'localhost:80a' is no control address of a broker"),
         (["clock", "--control", "http://[::1"], 1, "'http://[::1' is no control address of a broker"),
         (["clock", "--control", "http://"], 1, "'http://' is no control address of a broker"),
-        (["stop", "x", "{}", "{}", "--control", "x"], 2, "ctl stop needs one POINT"),
+        (["stop", "x", "{}", "{}", "--control", "x"], 2, "ctl stop takes at most 2 POINT, not 3"),
         (
             ["late", '{"api": "EndTxn", "transactional_id": "x"}', "--control", "CONTROL"],
             1,
@@ -156,6 +156,8 @@ def test_ctl_takes_forks_restores_and_deletes_snapshots(control: str, capsys: py
             2,
             "ctl: 'nope' is neither the id of a fault or a stop, such as fault-1, nor a point",
         ),
+        (["remove", "fault-1", "--all", "--control", "x"], 2, "ctl remove: --all and 'fault-1' exclude each other"),
+        (["advance", "1m", "2m", "--control", "x"], 2, "ctl advance takes at most 1 TIME, not 2"),
         (["fork", "--count", "101", "--control", "x"], 2, "--count"),
         (
             ["remove-fork", "fork-9", "--control", "CONTROL"],

@@ -121,6 +121,15 @@ WRONG_FILES = {
 }
 
 
+def test_dump_reports_a_checkpoint_file_that_ends_in_its_first_line(tmp_path: Path) -> None:
+    (tmp_path / "log-start-offset-checkpoint").write_bytes(b"0")
+
+    shown = run("dump", str(tmp_path / "log-start-offset-checkpoint"))
+
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert "\n  ! the file must have version 0" in shown.stdout
+
+
 @pytest.mark.parametrize("name", WRONG_FILES)
 def test_dump_reports_damage_of_files_beside_the_logs(name: str, tmp_path: Path) -> None:
     data, said = WRONG_FILES[name]

@@ -126,7 +126,7 @@ def test_what_consume_prints_as_json_can_be_produced_again(
     call: Any, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, copy = own + "source", own + "copy"
-    call("produce", source, "x", "--key", "k", "--header", "h=1")
+    call("produce", source, "x", "--key", "k", "--header", "h=1", "--header", "h= 2 ")
     status, out, err = call("consume", source, "--json")
     assert status == 0, err
 
@@ -134,7 +134,7 @@ def test_what_consume_prints_as_json_can_be_produced_again(
     assert call("produce", copy, "--from-json")[0] == 0
 
     (record,) = map(json.loads, values(call("consume", copy, "--json")))
-    assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"]])
+    assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"], ["h", " 2 "]])
 
 
 def test_one_end_of_a_line_is_left_out_of_its_record(call: Any, own: str, monkeypatch: pytest.MonkeyPatch) -> None:

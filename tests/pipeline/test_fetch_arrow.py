@@ -6,12 +6,14 @@ import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from live_broker import START_MS, LiveBroker, make_topic
 
 from stuntbroker.client.commands.cluster import Cluster
+from stuntbroker.client.commands.connection import Deadline, Pending
 from stuntbroker.client.commands.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
 from stuntbroker.client.commands.reader import read_partition
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
@@ -228,3 +230,20 @@ def test_a_range_is_read_to_its_end_over_a_broker_restart(tmp_path: Path) -> Non
             actual += each.offset.tolist()
 
     assert actual == list(range(300))
+
+
+def test_a_fetch_waits_no_longer_than_the_time_out_of_its_cluster(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    fetch = PartitionFetch(cluster, produced(cluster, "waited-for", 1), READ_COMMITTED, SMALL)
+    result, waits_s = Pending.result, list[float]()
+
+    def recorded(pending: Pending[Any], deadline: Deadline) -> Any:
+        if pending.name == "Fetch":
+            waits_s.append(deadline.left_s())
+        return result(pending, deadline)
+
+    monkeypatch.setattr(Pending, "result", recorded)
+    monkeypatch.setattr(cluster, "_timeout_s", 5.0)
+    assert fetch.take(0, 1_000).records
+    assert 0 < waits_s[0] <= 5.0

@@ -11,7 +11,7 @@ from stuntbroker.cli.shims.arguments import INT, CommandError, Parser
 from stuntbroker.cli.shims.rpk.parsing import Parsed, read_records
 from stuntbroker.cli.shims.rpk.printing import Printed, printer
 from stuntbroker.client.commands.cluster import Cluster
-from stuntbroker.client.commands.producing import NewRecord, now_ms, produce
+from stuntbroker.client.commands.producing import NewRecord, any_partition, now_ms, produce
 from stuntbroker.client.commands.reader import Row
 from stuntbroker.protocol.batches.records import CODEC_NAMES, Headers
 
@@ -49,7 +49,14 @@ def write_records(cluster: Cluster, options: argparse.Namespace) -> int:
             raise CommandError("give the topic: rpk topic produce TOPIC, or %t in --format")
         timestamp_ms = parsed.timestamp_ms if parsed.timestamp_ms is not None else now_ms()
         record = _record(parsed, options)
-        (appended,) = produce(cluster, topic, [record], compression=options.compression, timestamp_ms=timestamp_ms)
+        (appended,) = produce(
+            cluster,
+            topic,
+            [record],
+            compression=options.compression,
+            timestamp_ms=timestamp_ms,
+            choose=any_partition,
+        )
         row = Row(appended.first_offset, timestamp_ms, record.key, record.value, record.headers)
         sys.stdout.buffer.write(write(Printed(topic, appended.partition, row, number)))
         sys.stdout.flush()

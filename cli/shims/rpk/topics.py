@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser
 from stuntbroker.cli.shims.rpk.commands import (
     NONE,
@@ -31,7 +32,7 @@ from stuntbroker.client.commands.topics import (
     grow_topic,
 )
 from stuntbroker.client.errors import BrokerError, NotFound
-from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
+from stuntbroker.protocol.config_resources import ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import INTERNAL
@@ -140,7 +141,7 @@ def _description(cluster: Cluster, topic: TopicDescription, options: argparse.Na
         )
     if options.all or options.configs or is_default:
         entries = describe_config(cluster, ResourceType.TOPIC, topic.name)
-        rows = [(each.name, each.value or "", ConfigSource(each.source).name) for each in entries]
+        rows = [(each.name, each.value or "", source_name(each.source)) for each in entries]
         sections["CONFIGS"] = table(("KEY", "VALUE", "SOURCE"), rows)
     if options.all or options.partitions:
         sections["PARTITIONS"] = _partitions(cluster, topic)

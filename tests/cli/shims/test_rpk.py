@@ -494,3 +494,16 @@ def test_the_health_of_a_cluster_names_nodes_that_are_down_and_their_partitions(
         "Nodes down": "[3]",
     }
     assert shown["Under-replicated partitions (1)"] == "[t/0]"
+
+
+def test_records_without_a_key_are_spread_over_the_partitions(
+    prepared: str, rpk: Rpk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["topic", "create", "rpk-spread", "--partitions", "4", "--bootstrap", prepared]) == 0
+    reading, writing = os.pipe()
+    os.write(writing, b"x\n" * 50)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        monkeypatch.setattr(sys, "stdin", lines)
+        printed = rpk("topic", "produce", "rpk-spread", "-o", "%p ")
+    assert len(set(printed.split())) > 1

@@ -308,6 +308,11 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
             1,
             "Options group and partition cannot be specified together.",
         ),
+        (
+            "kafka-console-consumer --topic t --consumer-property group.id=g --partition 0",
+            1,
+            "Options group and partition cannot be specified together.",
+        ),
         ("kafka-features", 1, "give an operation: describe, upgrade, downgrade, disable"),
         ("kafka-features upgrade --feature x", 1, "Can't parse feature=level string x: equals sign not found."),
         ("kafka-features upgrade --feature x=32768", 1, "string x=32768: unable to parse 32768 as a short."),

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from stuntbroker.client.commands.producing import BATCH_BYTES_MAX, NewRecord, any_partition, batches_by_partition
 from stuntbroker.client.commands.reader import read_batches
-from stuntbroker.protocol.hashing import murmur2
+from stuntbroker.protocol.hashing import murmur2, partition_of_key
 from stuntbroker.protocol.messages.fetch_response import PartitionData
 from stuntbroker.protocol.request_values import READ_UNCOMMITTED
 
@@ -32,3 +32,16 @@ def test_a_batch_has_its_records_whatever_its_compression() -> None:
         (read,) = read_batches(PartitionData(0, records=bytes(batch)), READ_UNCOMMITTED)
         assert count == 2
         assert [row[1:] for row in read.rows] == [(7, b"k", b"v", (("h", b"1"), ("none", None))), (7, b"k", None, ())]
+
+
+def test_a_record_without_a_key_does_not_overfill_a_batch_of_records_with_keys() -> None:
+    key = next(key for key in (b"%d" % number for number in range(100)) if partition_of_key(key, 2) == 1)
+    records = [
+        NewRecord(key, b"x" * (BATCH_BYTES_MAX // 2)),
+        NewRecord(None, b"x" * (BATCH_BYTES_MAX // 2)),
+        NewRecord(None, b"x" * (BATCH_BYTES_MAX * 3 // 4)),
+    ]
+
+    batches = list(batches_by_partition(records, 2))
+    assert sum(count for _, _, count in batches) == 3
+    assert all(len(batch) <= BATCH_BYTES_MAX for _, batch, count in batches if count > 1)

@@ -6,6 +6,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from audit_harness import Log, World, every_record
 from audit_tables import written
 
 from stuntbroker.cli.data_folder.audit_report import SKIPPED_MAX, report_of, text_of
-from stuntbroker.pipeline.audit import run
+from stuntbroker.pipeline.audit import run, shares
 from stuntbroker.pipeline.audit.eos import ExactlyOnceCheck
-from stuntbroker.pipeline.audit.folder import FolderError, read_folder
+from stuntbroker.pipeline.audit.folder import FolderError, Segment, read_folder
 from stuntbroker.pipeline.audit.grouping import running_max
 from stuntbroker.pipeline.audit.log_checks import OFFSET_SPAN_MAX
 from stuntbroker.pipeline.audit.reports import last_stable_offsets
@@ -335,3 +336,23 @@ def test_records_of_a_corrupt_batch_are_neither_missing_nor_unexpected(tmp_path:
     folder = read_folder(str(tmp_path))
 
     assert [row["kind"] for row in run.compare(folder, run.audit(folder), chain)] == ["unknown_before"]
+
+
+def test_a_segment_deleted_while_topics_are_compared_does_not_end_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.log["in", 0], world.log["out", 0] = Log(tmp_path, "in"), Log(tmp_path, "out")
+    for name in ("in", "out"):
+        world.log[name, 0].put([(b"k", b"v")])
+    world.commit_offset("g", ("in", 0), 1)
+    folder = read_folder(str(tmp_path))
+    audited, decode = run.audit(folder), shares.decode_records
+
+    def delete_first(segment: Segment, batches: Any) -> Any:
+        os.unlink(segment.path)
+        return decode(segment, batches)
+
+    monkeypatch.setattr(shares, "decode_records", delete_first)
+    run.compare(folder, audited, ExactlyOnceCheck("g", ("in",), ("out",)))
+    assert not any(os.path.exists(each.path) for each in folder.segments("in", "out"))
