@@ -194,10 +194,16 @@ def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str,
     An entry VALUE is for all listeners, NAME:VALUE for one; a listener without an entry gets the property's default.
     """
     values = dict.fromkeys(names, BROKER[what].default)
+    seen = set()
     for entry in map(str.strip, config.values[what].split(",")):
         name, _, value = entry.rpartition(":")
         if name and name.upper() not in values:
             raise ConfigError(f"{what}: {entry!r}: listeners has no {name.upper()}")
+        if name.upper() in seen:
+            raise ConfigError(
+                f"{what}: {entry!r}: there is another value for {name.upper() or 'all listeners'} before it"
+            )
+        seen.add(name.upper())
         values |= {name.upper(): value} if name else dict.fromkeys(names, value)
     return values
 

@@ -13,7 +13,15 @@ from urllib.parse import quote
 from stuntbroker.cli.arguments import UsageError, number, options, single, unknown_command
 from stuntbroker.cli.commands import ctl_answers as answers
 from stuntbroker.cli.tables import shown
-from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, put_plan
+from stuntbroker.fixture.control import (
+    ADVANCE_MS_MAX,
+    ADVANCE_TIMEOUT_S,
+    MS,
+    TIMEOUT_S,
+    ControlClient,
+    ControlError,
+    put_plan,
+)
 
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]        for a broker with --control
@@ -116,7 +124,10 @@ def _time(what: str, text: str) -> int:
     match = TIME.fullmatch(text)
     if match is None:
         raise UsageError(f"ctl {what} {text!r}: it must be a time such as 500ms, 90s, 15m, 2h or 7d")
-    return round(float(match[1]) * MS[UNITS[match[2]]])
+    ms = round(float(match[1]) * MS[UNITS[match[2]]])
+    if ms > ADVANCE_MS_MAX:
+        raise UsageError(f"ctl {what} {text!r}: it can be at most 366d")
+    return ms
 
 
 def _rule(command: str, text: str) -> Any:

@@ -240,7 +240,12 @@ def _given_properties(given: dict[str, list[str]], config_file: str, environment
         properties |= environment.properties
     properties |= _key_values(given.get("--set", []))
     if "--nodes" in given:
-        properties["stuntbroker.nodes"] = str(number(given, "--nodes", 1, 1, NODES_MAX))
+        nodes = str(number(given, "--nodes", 1, 1, NODES_MAX))
+        if properties.get("stuntbroker.nodes", nodes) != nodes:
+            raise UsageError(
+                f"--nodes {nodes} and stuntbroker.nodes={properties['stuntbroker.nodes']} are for the same"
+            )
+        properties["stuntbroker.nodes"] = nodes
     return properties
 
 

@@ -164,9 +164,8 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     """Return an argument type for argparse: an integer from `least` to `most`."""
 
     def read(text: str) -> int:
-        if not (
-            text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and least <= int(text[:24]) <= most
-        ):
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdigit() and least <= int(text[:24]) <= most):
             raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from {least} to {most}")
         return int(text)
 

@@ -26,6 +26,7 @@ from stuntbroker.cli.shims.record_lines import (
     deadline_of,
     finish,
     formatter_of,
+    write_line,
 )
 from stuntbroker.cli.signals import Ended, noting_sigterm
 from stuntbroker.client.commands.cluster import Cluster
@@ -72,7 +73,13 @@ def _run(command: str, arguments: list[str]) -> int:
     if options.max_messages is not None and options.max_messages < 0:
         options.max_messages = None  # No limit.
     consumer = options.command_config = (options.command_config or {}) | properties_of(options.consumer)
-    options.group = options.group or consumer.get("group.id")
+    group_ids = {each for each in (options.group, consumer.get("group.id")) if each is not None}
+    if len(group_ids) > 1:
+        raise CommandError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or via "
+            f"'--consumer.config') do not match. Detected group ids: {', '.join(map(repr, sorted(group_ids)))}"
+        )
+    options.group = next(iter(group_ids), None)
     if options.group is not None and options.partition is not None:
         raise CommandError("Options group and partition cannot be specified together.")
     options.isolation_level = consumer.get("isolation.level", options.isolation_level)
@@ -81,8 +88,14 @@ def _run(command: str, arguments: list[str]) -> int:
             f"Invalid value {options.isolation_level} for configuration isolation.level: String must be one of: "
             f"{', '.join(ISOLATION)}"
         )
-    if consumer.get("auto.offset.reset") == "earliest":
-        options.from_beginning = True
+    reset = consumer.get("auto.offset.reset")
+    if options.from_beginning and reset not in (None, "earliest"):
+        raise CommandError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
+        )
+    if options.from_beginning and options.offset is not None:
+        raise CommandError("Options from-beginning and offset cannot be specified together.")
+    options.from_beginning |= reset == "earliest"
     if options.partition is not None and options.topic is None:
         raise CommandError("The topic is required when partition is specified.")
     if options.offset not in (None, "earliest", "latest") and not _is_offset(options.offset):
@@ -138,9 +151,9 @@ def _print(cluster: Cluster, options: argparse.Namespace, formatter: Formatter, 
                 for row in batch.rows:
                     if options.max_messages is not None and records >= options.max_messages:
                         break
-                    is_log_append = bool(batch.header.attributes & LOG_APPEND_TIME)
-                    sys.stdout.buffer.write(formatter.line(partition, row, is_log_append))
                     records += 1
+                    is_log_append = bool(batch.header.attributes & LOG_APPEND_TIME)
+                    write_line(formatter, partition, row, is_log_append, skips_errors=options.skip_message_on_error)
                     deadline_s = deadline_of(options.timeout_ms)
             sys.stdout.flush()
     finally:

@@ -23,17 +23,18 @@ READ_SIZE = 1 << 20
 
 WITHOUT_EFFECT = (
     "--batch-size",
-    "--line-reader",
     "--max-block-ms",
     "--max-memory-bytes",
     "--max-partition-memory-bytes",
     "--message-send-max-retries",
-    "--request-required-acks",
+    "--metadata-expiry-ms",
     "--request-timeout-ms",
     "--retry-backoff-ms",
     "--socket-buffer-size",
     "--timeout",
 )
+LINE_READERS = ("org.apache.kafka.tools.LineMessageReader", "kafka.tools.ConsoleProducer$LineMessageReader")
+"""Kafka's reader of lines, by its name today and that of older versions."""
 ACKS = ("all", "-1", "0", "1")
 
 
@@ -53,11 +54,15 @@ def _run(command: str, arguments: list[str]) -> int:
     # Unlike Kafka: records always use acks=all, and are sent as soon as no more lines are available.
     for name in WITHOUT_EFFECT:
         parser.add_argument(name)
+    parser.add_argument("--line-reader", default=LINE_READERS[0])
+    parser.add_argument("--request-required-acks", default="all")
     parser.add_flags("--sync")
     options = parser.parse_args(arguments)
+    if options.line_reader not in LINE_READERS:  # Unlike Kafka: Kafka's command loads any class.
+        raise CommandError(f"the line reader {options.line_reader} is not supported; there is {LINE_READERS[0]}")
     reader = LineReader(options.reader_config | properties_of(options.reader))
     producer = options.command_config = (options.command_config or {}) | properties_of(options.producer)
-    acks = producer.get("acks", "all")
+    acks = producer.get("acks", options.request_required_acks)
     if acks not in ACKS:
         raise CommandError(f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(ACKS)}")
 

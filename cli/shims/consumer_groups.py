@@ -49,6 +49,8 @@ EXCLUSIVE: Final = {
     ),
 }
 """Action -> options of which at most one may be given."""
+NOT_OF: Final = {"group": ("list",), "topic": ("list", "describe")}
+"""Option -> actions that do not take it."""
 DURATION = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?", re.ASCII)
 NO_PARTITION: Final = -1
 """For a topic that does not exist."""
@@ -96,8 +98,24 @@ def _run(command: str, arguments: list[str]) -> int:
         )
     if actions[0] != "list" and not (options.group or options.all_groups):
         raise UsageFault("Option [group] or [all-groups] is needed")
+    _check_scope(options, actions[0])
     _check_exclusive_options(options, actions[0])
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _check_scope(options: argparse.Namespace, action: str) -> None:
+    """Raise UsageFault if groups and topics are given that the action does not take, or twice."""
+    if action == "reset_offsets" and options.execute and options.dry_run:
+        raise UsageFault("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if action == "delete" and options.topic:
+        raise UsageFault("The consumer does not support topic-specific offset deletion from a consumer group.")
+    if options.group and options.all_groups:
+        raise UsageFault('Option "[group]" can\'t be used with option "[all-groups]"')
+    if action == "delete_offsets" and not (options.group and options.topic):
+        raise UsageFault("Option [delete-offsets] takes the following options: [topic], [group]")
+    for name in ("group", "topic"):
+        if getattr(options, name) and action in NOT_OF[name]:
+            raise UsageFault(f'Option "[{name}]" can\'t be used with option "[{action}]"')
 
 
 def _check_exclusive_options(options: argparse.Namespace, action: str) -> None:

@@ -13,7 +13,15 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from stuntbroker.cli.shims.arguments import CommandError, pattern
-from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of, finish
+from stuntbroker.cli.shims.record_lines import (
+    COMMIT_S,
+    NONE_IN_TIME,
+    WAIT_MS,
+    Formatter,
+    deadline_of,
+    finish,
+    write_line,
+)
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.producing import partition_count
 from stuntbroker.client.commands.reader import Row
@@ -98,9 +106,10 @@ async def _consume(
             for partition, batch in batches.items():
                 for record in batch:
                     row = Row(record.offset, record.timestamp, record.key, record.value, record.headers)
-                    is_log_append = record.timestamp_type == TIMESTAMP_TYPE_LOG_APPEND
-                    sys.stdout.buffer.write(formatter.line(partition.partition, row, is_log_append))
                     records += 1
+                    is_log_append = record.timestamp_type == TIMESTAMP_TYPE_LOG_APPEND
+                    skips_errors = options.skip_message_on_error
+                    write_line(formatter, partition.partition, row, is_log_append, skips_errors=skips_errors)
                     offsets[partition] = record.offset + 1
             sys.stdout.flush()
             printed |= offsets

@@ -134,3 +134,15 @@ class InternalFormatter(Formatter):
     def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
         """Return the JSON; no bytes for a record of another kind."""
         return b"" if row.key is None else self._shown_as_json(self._name, row.key, row.value).encode()
+
+
+def write_line(formatter: Formatter, partition: int, row: Row, is_log_append: bool, *, skips_errors: bool) -> None:
+    """Print the line of a record. Raises CommandError if it cannot be formatted, unless such records are skipped."""
+    try:
+        line = formatter.line(partition, row, is_log_append)
+    except CommandError as fault:
+        if not skips_errors:
+            raise
+        sys.stderr.write(f"Error processing message, skipping this message: {fault}\n")
+        return
+    sys.stdout.buffer.write(line)

@@ -38,6 +38,18 @@ LIMITS = (
     "--at-min-isr-partitions",
 )
 """Options that limit `--describe` to unhealthy partitions."""
+ACTIONS_OF = {
+    **dict.fromkeys((limit[2:] for limit in LIMITS), ("describe",)),
+    "topics-with-overrides": ("describe",),
+    "exclude-internal": ("list", "describe"),
+    "if-exists": ("alter", "delete", "describe"),
+    "if-not-exists": ("create",),
+    "config": ("create", "alter"),
+    "partitions": ("create", "alter"),
+    "replica-assignment": ("create", "alter"),
+    "replication-factor": ("create",),
+}
+"""Option -> the actions that take it."""
 MIN_IN_SYNC = "min.insync.replicas"
 OVERRIDDEN = (
     ConfigSource.DYNAMIC_TOPIC_CONFIG,
@@ -63,6 +75,8 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument("--replica-assignment", type=_assignment)
     parser.add_argument("--config", action="append", default=[])
     parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
+    parser.add_argument("--delete-config", action="append", default=[])
+    parser.add_argument("--partition-size-limit-per-response", type=PARTITION_COUNT)
     parser.add_flags(*LIMITS, "--topics-with-overrides", "--force", "--disable-rack-aware")
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]
@@ -70,15 +84,28 @@ def _run(command: str, arguments: list[str]) -> int:
         raise UsageFault("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     if actions[0] in ("create", "alter", "delete") and not options.topic:
         raise UsageFault('Missing required argument "[topic]"')
+    _check_combination(options, actions[0])
     return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _check_combination(options: argparse.Namespace, action: str) -> None:
+    """Raise UsageFault for an option that the action, or another option, excludes."""
+    for option, actions in ACTIONS_OF.items():
+        if action not in actions and _is_given(options, option):
+            raise UsageFault(f'Option "[{option}]" can\'t be used with option "[{action}]"')
+    excluded = [("topics-with-overrides", limit[2:]) for limit in LIMITS]
+    excluded += [("partitions", "replica-assignment"), ("replication-factor", "replica-assignment")]
+    for option, other in excluded if action in ("create", "describe") else ():
+        if _is_given(options, option) and _is_given(options, other):
+            raise UsageFault(f'Option "[{other}]" can\'t be used with option "[{option}]"')
+
+
+def _is_given(options: argparse.Namespace, option: str) -> bool:
+    return getattr(options, option.replace("-", "_")) not in (None, False, [])
 
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> int:
     configs = dict(text.partition("=")[::2] for text in options.config)
-    if options.replica_assignment and (options.partitions or options.replication_factor):
-        raise UsageFault(
-            "--replica-assignment determines the numbers of partitions and replicas: omit --partitions and --replication-factor"
-        )
     if any(character in options.topic for character in "._"):
         sys.stdout.write(
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. To avoid "
@@ -175,8 +202,11 @@ def _alter(cluster: Cluster, options: argparse.Namespace) -> int:
         raise UsageFault('Option "[config]" can\'t be used with option "[alter]": kafka-configs changes properties')
     if options.partitions is None:
         raise UsageFault('Missing required argument "[partitions]"')
+    if options.delete_config:
+        sys.stderr.write("--delete-config has no effect: kafka-configs changes properties\n")
     for topic in _matching(cluster, options, options.if_exists):
-        grow_topic(cluster, topic.name, options.partitions)
+        # As in Kafka, the assignment names the brokers of all partitions, also of those that exist already.
+        grow_topic(cluster, topic.name, options.partitions, (options.replica_assignment or [])[len(topic.partitions) :])
     return 0
 
 

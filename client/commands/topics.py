@@ -9,7 +9,11 @@ from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, check
 from stuntbroker.protocol.api_keys import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DELETE_TOPICS
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -131,11 +135,15 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
     cluster.retrying(attempt)
 
 
-def grow_topic(cluster: Cluster, topic: str, partitions: int) -> None:
-    """Increase the number of partitions of a topic to `partitions`. Raises NotFound, or BrokerError."""
+def grow_topic(cluster: Cluster, topic: str, partitions: int, assignment: Sequence[Sequence[int]] = ()) -> None:
+    """Increase the number of partitions of a topic to `partitions`. Raises NotFound, or BrokerError.
+
+    `assignment`: ids of the brokers of each new partition; if empty, the broker chooses them.
+    """
+    assignments = [CreatePartitionsAssignment(brokers) for brokers in assignment] or None
 
     def attempt() -> None:
-        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, partitions, None)], REQUEST_TIMEOUT_MS)
+        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, partitions, assignments)], REQUEST_TIMEOUT_MS)
         answer = cluster.ask(cluster.controller_id(), CREATE_PARTITIONS, request, CreatePartitionsResponse)
         result = answer.results[0]
         if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

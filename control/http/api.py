@@ -46,7 +46,7 @@ from stuntbroker.control.http.schemas import (
 from stuntbroker.control.own_requests import NoResponseError
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.rules.conditions import POLL_S, read_condition, wait_until
-from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError
+from stuntbroker.control.rules.faults import ADVANCE_MS_MAX, FaultError, check_number, part_of
 from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError
@@ -72,12 +72,11 @@ async def _clock(control: Control, request: Request) -> Any:
 
 async def _advance(control: Control, request: Request) -> Any:
     body = await body_of(request)
-    ms = body.get("ms")
-    if body.keys() != {"ms"} or isinstance(ms, bool) or not isinstance(ms, int) or not 0 <= ms <= ADVANCE_MS_MAX:
-        raise Problem(
-            400, f"the body must be an object with ms, a number from 0 to {ADVANCE_MS_MAX}", 'as {"ms": 900000}'
-        )
-    await control.clock.advance(ms)
+    given = part_of({"advance": body}, "advance", {"ms"})
+    check_number(given, "advance", "ms", 0, ADVANCE_MS_MAX)
+    if "ms" not in given:
+        raise FaultError("advance.ms, the time in ms, is missing", 'as {"ms": 900000}')
+    await control.clock.advance(given["ms"])
     return await _clock(control, request)
 
 
@@ -290,7 +289,9 @@ async def _openapi(control: Control, request: Request) -> Any:
 
 OPERATIONS: Final = (
     Operation("GET", "/v1/clock", "Return the broker's clock", answers.CLOCK, _clock),
-    Operation("POST", "/v1/clock/advance", "Advance the broker's clock", answers.CLOCK, _advance, ADVANCE_BODY),
+    Operation(
+        "POST", "/v1/clock/advance", "Advance the broker's clock", answers.CLOCK, guarded(_advance, 400), ADVANCE_BODY
+    ),
     Operation("POST", "/v1/clock/pause", "Pause the broker's clock", answers.CLOCK, _pause),
     Operation("POST", "/v1/clock/resume", "Resume the broker's clock", answers.CLOCK, _resume),
     Operation(

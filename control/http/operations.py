@@ -113,7 +113,7 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
     except ValueError as fault:
         raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
     if not isinstance(body, dict):
-        raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
+        raise Problem(400, "the body must be a JSON object", "GET /v1/openapi.json shows the one of each request")
     return body
 
 

@@ -73,7 +73,7 @@ class SingleSink:
             store = store_of(cluster, options)
             if self._query_id is not None:
                 check_query(store.peek(), self._query_id)  # The sink's own query may continue.
-            pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
+            pair = self._new_pair(cluster)
             remember(options, str(pair))
             # Fence a driver with mode=2pc that is still alive, and end its transactions as decided.
             claim = store.take()
@@ -87,6 +87,19 @@ class SingleSink:
                     "committed, and these brokers cannot commit it"
                 )
             return Taken(claim, last, pair)
+
+    def _new_pair(self, cluster: Cluster) -> PreparedTxnState:
+        """Return the producer id and a new epoch, which fences other drivers. Raises ClientError."""
+        timeout_ms = self._options.transaction_timeout_ms
+        try:
+            return init_producer(cluster, self._id, timeout_ms).pair
+        except BrokerError as fault:
+            if fault.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise
+            raise ClientError(
+                f"kafka.transaction.timeout.ms={timeout_ms} is more than transaction.max.timeout.ms of the brokers, "
+                "which is 900000 by default"
+            ) from fault
 
     def _state(self, cluster: Cluster) -> dict[str, Any]:
         text = values_of(cluster, self._options).get(self._options.sink_id.encode(), b'{"owner": 0}')

@@ -332,5 +332,10 @@ def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:
-    """Return whether the rows have a column of headers. Raises SourceError."""
-    return _Options(given).flag(INCLUDE_HEADERS, False)
+    """Return whether the rows have a column of headers. Raises SourceError, also for an unknown option.
+
+    Spark asks for the columns first: what is refused later, in a stream, ends in an unrelated error of Spark's.
+    """
+    options = _Options(given)
+    options.check_names()
+    return options.flag(INCLUDE_HEADERS, False)

@@ -48,6 +48,10 @@ WRONG = {
     "a log level that there is not": (["serve", "--log-level", "all"], "info, debug, warning, error"),
     "a setting without a value": (["serve", "--set", "num.partitions"], "KEY=VALUE"),
     "a setting without a name": (["serve", "--set", "=1"], "KEY=VALUE"),
+    "two numbers of nodes": (
+        ["serve", "--nodes", "3", "--set", "stuntbroker.nodes=2"],
+        "--nodes 3 and stuntbroker.nodes=2 are for the same",
+    ),
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
     "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),

@@ -157,6 +157,7 @@ def test_ctl_takes_forks_restores_and_deletes_snapshots(control: str, capsys: py
             "ctl: 'nope' is neither the id of a fault or a stop, such as fault-1, nor a point",
         ),
         (["remove", "fault-1", "--all", "--control", "x"], 2, "ctl remove: --all and 'fault-1' exclude each other"),
+        (["advance", "400d", "--control", "x"], 2, "ctl advance '400d': it can be at most 366d"),
         (["advance", "1m", "2m", "--control", "x"], 2, "ctl advance takes at most 1 TIME, not 2"),
         (["fork", "--count", "101", "--control", "x"], 2, "--count"),
         (

@@ -227,6 +227,14 @@ def test_the_command_line_wins_over_the_only_listener(
         ({"listeners": "HOST://:65536"}, "is not HOST:PORT"),
         ({MAP: "INSIDE"}, f"{MAP}: 'INSIDE' is not NAME:PROTOCOL"),
         ({"listeners": "HOST://a:1,host://b:2"}, "listeners: two listeners have the name HOST"),
+        (
+            {"stuntbroker.profile": "kip-588,kip-447-draft"},
+            "stuntbroker.profile: 'kip-447-draft': there is another value for all listeners before it",
+        ),
+        (
+            {"listeners": "OLD://a:1", MAP: "OLD:PLAINTEXT", "stuntbroker.personality": "OLD:2.5,old:2.8"},
+            "stuntbroker.personality: 'old:2.8': there is another value for OLD before it",
+        ),
         ({"listeners": "HOST://a:1,DOCKER://b:1"}, "listeners: two listeners have the port 1"),
         ({"listeners": "C://a:1", CONTROLLERS: "C"}, "has listeners of the controller only"),
         ({"advertised.listeners": "HOST://a:1,HOST://b:1"}, "advertised.listeners: two listeners have the name HOST"),

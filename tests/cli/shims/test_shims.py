@@ -313,6 +313,96 @@ def test_versions_of_apis_are_listed_for_each_broker(prepared: str, kafka_tools:
             1,
             "Options group and partition cannot be specified together.",
         ),
+        (
+            "kafka-consumer-groups --reset-offsets --group g --topic t --to-earliest --dry-run --execute",
+            1,
+            "Option [reset-offsets] only accepts one of [execute] and [dry-run]",
+        ),
+        (
+            "kafka-consumer-groups --delete --group g --all-groups",
+            1,
+            'Option "[group]" can\'t be used with option "[all-groups]"',
+        ),
+        (
+            "kafka-consumer-groups --delete --group g --topic t",
+            1,
+            "The consumer does not support topic-specific offset deletion from a consumer group.",
+        ),
+        (
+            "kafka-consumer-groups --delete-offsets --group g",
+            1,
+            "Option [delete-offsets] takes the following options: [topic], [group]",
+        ),
+        (
+            "kafka-consumer-groups --list --group g",
+            1,
+            'Option "[group]" can\'t be used with option "[list]"',
+        ),
+        (
+            "kafka-consumer-groups --describe --group g --topic t",
+            1,
+            'Option "[topic]" can\'t be used with option "[describe]"',
+        ),
+        (
+            "kafka-topics --alter --topic t --partitions 3 --replication-factor 3",
+            1,
+            'Option "[replication-factor]" can\'t be used with option "[alter]"',
+        ),
+        (
+            "kafka-topics --create --topic t --if-exists",
+            1,
+            'Option "[if-exists]" can\'t be used with option "[create]"',
+        ),
+        (
+            "kafka-topics --delete --topic t --if-not-exists",
+            1,
+            'Option "[if-not-exists]" can\'t be used with option "[delete]"',
+        ),
+        (
+            "kafka-topics --list --under-replicated-partitions",
+            1,
+            'Option "[under-replicated-partitions]" can\'t be used with option "[list]"',
+        ),
+        (
+            "kafka-topics --describe --partitions 5",
+            1,
+            'Option "[partitions]" can\'t be used with option "[describe]"',
+        ),
+        (
+            "kafka-topics --describe --topics-with-overrides --under-replicated-partitions",
+            1,
+            'Option "[under-replicated-partitions]" can\'t be used with option "[topics-with-overrides]"',
+        ),
+        (
+            "kafka-topics --create --topic t --partitions 2 --replica-assignment 1",
+            1,
+            'Option "[replica-assignment]" can\'t be used with option "[partitions]"',
+        ),
+        (
+            "kafka-console-consumer --topic t --group g8 --consumer-property group.id=g9",
+            1,
+            "do not match. Detected group ids: 'g8', 'g9'",
+        ),
+        (
+            "kafka-console-consumer --topic t --from-beginning --command-property auto.offset.reset=latest",
+            1,
+            "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', please remove one option",
+        ),
+        (
+            "kafka-console-consumer --topic t --partition 0 --offset 1 --from-beginning",
+            1,
+            "Options from-beginning and offset cannot be specified together.",
+        ),
+        (
+            "kafka-console-producer --topic t --line-reader com.acme.AvroReader",
+            1,
+            "the line reader com.acme.AvroReader is not supported",
+        ),
+        (
+            "kafka-console-producer --topic t --request-required-acks banana",
+            1,
+            "Invalid value banana for configuration acks: String must be one of: all, -1, 0, 1",
+        ),
         ("kafka-features", 1, "give an operation: describe, upgrade, downgrade, disable"),
         ("kafka-features upgrade --feature x", 1, "Can't parse feature=level string x: equals sign not found."),
         ("kafka-features upgrade --feature x=32768", 1, "string x=32768: unable to parse 32768 as a short."),
@@ -378,7 +468,10 @@ def test_help_and_wrong_arguments_need_no_broker(
             "'99999' must be a whole number from -1 to 32767",
         ),
         (f"kafka-transactions abort --topic {TOPIC} --partition 3000000000 --start-offset 0", "must be a whole number"),
-        (f"kafka-consumer-groups --delete-offsets --all-groups --topic {TOPIC}", "needs one group"),
+        (
+            f"kafka-consumer-groups --delete-offsets --all-groups --topic {TOPIC}",
+            "takes the following options: [topic], [group]",
+        ),
         (f"kafka-consumer-groups --delete-offsets --group a --group b --topic {TOPIC}", "needs one group"),
         (f"kafka-consumer-groups --reset-offsets --group g --topic {TOPIC}:x --to-earliest", "expected format"),
     ],
