@@ -14,6 +14,7 @@ from typing import Final
 
 from generated import write_or_check
 
+from stuntbroker.broker.configuration.dynamic_config import NOT_DYNAMIC_HERE
 from stuntbroker.broker.configuration.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
@@ -201,9 +202,14 @@ def broker_table(names: list[str]) -> str:
     rows = ["| property | type | default | in Kafka | can change | what it does |", "|---|---|---|---|---|---|"]
     for name in names:
         known, default = BROKER[name], default_of(name)
-        cells = [code(name), TYPES[known.kind], code(default), in_kafka(name), "yes" if known.is_dynamic else ""]
+        cells = [code(name), TYPES[known.kind], code(default), in_kafka(name), "yes" if can_change(name) else ""]
         rows.append(f"| {' | '.join(cells)} | {prose(known.documentation)} |")
     return "\n".join(rows) + "\n"
+
+
+def can_change(name: str) -> bool:
+    """Return whether a broker property can change while the broker runs."""
+    return BROKER[name].is_dynamic and name not in NOT_DYNAMIC_HERE
 
 
 def default_of(name: str) -> str:

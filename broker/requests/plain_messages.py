@@ -89,10 +89,34 @@ def _plain(value: Any, elements_max: int) -> Any:
 
 def response_class(key: int) -> type[Message]:
     """Return the class of an API's response."""
+    return _class_of(key, "Response")
+
+
+def _class_of(key: int, what: str) -> type[Message]:
     api = APIS[key]
-    module = import_module(f"stuntbroker.protocol.messages.{api.module}_response")
-    response: type[Message] = getattr(module, f"{api.name}Response")
-    return response
+    module = import_module(f"stuntbroker.protocol.messages.{api.module}_{what.lower()}")
+    kind: type[Message] = getattr(module, f"{api.name}{what}")
+    return kind
+
+
+def sample_request(key: int) -> Plain:
+    """Return the fields of an API's request, with one element in each list: it shows what such requests can name."""
+    return _sample_of(_class_of(key, "Request"))
+
+
+def _sample_of(kind: type[Message]) -> Plain:
+    sample: Plain = {}
+    hints = _hints(kind)
+    for name in kind.FIELDS:
+        hint = hints[name]
+        element = _element_class(hint)
+        if element is not None:
+            sample[name] = [_sample_of(element)]
+        elif any(get_origin(each) is Sequence for each in (hint, *get_args(hint))):
+            sample[name] = ["x"] if "str" in str(hint) else [0]
+        else:
+            sample[name] = "x" if str in (hint, *get_args(hint)) else 0
+    return sample
 
 
 def readable_answer(key: int, version: int, answer: Any) -> Message | None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from stuntbroker.broker.random_source import SeededRandomSource
-from stuntbroker.broker.requests.plain_messages import Plain
+from stuntbroker.broker.requests.plain_messages import Plain, sample_request
 from stuntbroker.control.rules.wildcards import matches_pattern
 from stuntbroker.protocol.api_keys import APIS, INIT_PRODUCER_ID
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.request_values import OF_TRANSACTION
+from stuntbroker.protocol.request_values import OF_GROUP, OF_TRANSACTION
 from stuntbroker.protocol.software import FIXTURE_CLIENT_ID
 from stuntbroker.protocol.transaction_states import EPOCH_LAST
 
@@ -33,6 +34,8 @@ MATCH: Final = {
 }
 """Fields of `match`, which selects the requests of a rule."""
 NUMBERS: Final = ("version", "partition", "node")
+CARRIED: Final = ("transactional_id", "group", "topic", "partition")
+"""Fields of `match` that only some APIs have."""
 TEXTS: Final = tuple(name for name in MATCH if name not in {"api", *NUMBERS})
 WHEN: Final = {
     "nth": "the fault fires from the n-th matching request on, counted from 1",
@@ -161,6 +164,17 @@ def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
                     yield from _partitions(each)
 
 
+@cache
+def can_carry(key: int, name: str) -> bool:
+    """Return whether requests of an API can have a transactional id, group, topic or partition (`name`)."""
+    sample = sample_request(key)
+    if name == "partition":
+        return any(True for _ in _partitions(sample))
+    # The key of FindCoordinator is a group or a transactional id.
+    key_types = (OF_GROUP, OF_TRANSACTION) if "key_type" in sample else (None,)
+    return any(texts_in(name, sample if each is None else {**sample, "key_type": each}) for each in key_types)
+
+
 def match_as_json(match: Mapping[str, Any]) -> dict[str, Any]:
     """Return a match in JSON form, with API names instead of keys."""
     return {name: [APIS[key].name for key in value] if name == "api" else value for name, value in match.items()}
@@ -283,6 +297,15 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
                 )
             keys |= named
         match["api"] = frozenset(keys)
+        for name in CARRIED:
+            if name in match and not any(can_carry(key, name) for key in keys):
+                known = (
+                    ", ".join(each for each in CARRIED if any(can_carry(key, each) for key in keys)) or "none of these"
+                )
+                raise FaultError(
+                    f"no request that matches has a {name}: {', '.join(APIS[key].name for key in sorted(keys))}",
+                    f"there is {known}",
+                )
     for name in TEXTS:
         check_text(match, "match", name)
     for name in NUMBERS:

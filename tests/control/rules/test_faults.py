@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.control.rules.faults import FaultError, Subject, read_fault
+from stuntbroker.broker.requests.plain_messages import plain_request
+from stuntbroker.control.rules.faults import FaultError, Subject, can_carry, read_fault, texts_in
 from stuntbroker.protocol.software import FIXTURE_CLIENT_ID
 from tests.kit.control_rules import rule
+from tests.kit.valid_requests import CASES, IDS, valid_request
 
 PRODUCE = {
     "transactional_id": "pay-1",
@@ -162,6 +164,11 @@ IMPOSSIBLE: dict[str, tuple[Any, str]] = {
         rule("EndTxn", producer_epoch=5),
         "do.producer_epoch applies to InitProducerId only",
     ),
+    "a topic of a request without one": (
+        rule("EndTxn", topic="orders", close=True),
+        "no request that matches has a topic",
+    ),
+    "a group of a request without one": (rule("Produce", group="g", close=True), "no request that matches has a group"),
     "no error in another spelling": (rule(error="NoNe"), "NONE is not an error"),
     "a probability above 1": (rule(probability=2, close=True), "when.probability must be a number from 0 to 1"),
     "a probability that is a truth": (rule(probability=True, close=True), "when.probability must be a number"),
@@ -176,6 +183,13 @@ def test_an_invalid_fault_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(FaultError) as refused:
         read_fault("fault-1", given, 0)
     assert str(refused.value).startswith(reason)
+
+
+@pytest.mark.parametrize(("key", "version"), CASES, ids=IDS)
+def test_what_a_request_names_is_known_before_it_comes(key: int, version: int) -> None:
+    fields = plain_request(key, valid_request(key, version, b"i" * 16))
+    for name in ("transactional_id", "group", "topic"):
+        assert can_carry(key, name) or not texts_in(name, fields), name
 
 
 def test_a_rule_is_shown_as_it_was_given() -> None:
