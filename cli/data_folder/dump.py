@@ -47,7 +47,15 @@ def dump(arguments: list[str]) -> int:
     if not paths:
         raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")
     show = _show_json if "--json" in given else _show_text
-    return max((_dump_file(file, show) for path in paths for file in _files_in(path)), default=0)
+    status = 0
+    for path in paths:
+        files = _files_in(path)
+        if not files:
+            sys.stderr.write(f"stuntbroker: {path}: there is no file in this folder\n")
+            status = 1
+        for file in files:
+            status = max(status, _dump_file(file, show))
+    return status
 
 
 def _show_text(path: str, lines: Iterator[str]) -> Iterator[str]:

@@ -79,6 +79,8 @@ class TableWriter:
                 raise FolderError(f"{self.folder} is not empty: give a folder that is new")
             for table in (*self._of_segments(), *OF_ALL, "findings"):
                 os.makedirs(f"{self.folder}/{table}")
+        except FileExistsError as fault:
+            raise FolderError(f"{self.folder} is not a folder: give one that is new") from fault
         except OSError as fault:
             raise FolderError(f"cannot write to {self.folder}: {fault.strerror}") from fault
 

@@ -121,6 +121,15 @@ WRONG_FILES = {
 }
 
 
+def test_dump_reports_a_folder_without_files(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    shown = run("dump", str(tmp_path / "empty"))
+
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr == f"stuntbroker: {tmp_path}/empty: there is no file in this folder\n"
+
+
 def test_dump_reports_a_checkpoint_file_that_ends_in_its_first_line(tmp_path: Path) -> None:
     (tmp_path / "log-start-offset-checkpoint").write_bytes(b"0")
 

@@ -104,6 +104,9 @@ def test_a_folder_with_something_in_it_is_not_written_to(tmp_path: Path) -> None
     (tmp_path / "notes").touch()
     with pytest.raises(FolderError, match="is not empty: give a folder that is new"):
         TableWriter(str(tmp_path)).make_folders()
+    (tmp_path / "a-file").touch()
+    with pytest.raises(FolderError, match="a-file is not a folder: give one that is new"):
+        TableWriter(str(tmp_path / "a-file")).make_folders()
 
 
 def test_a_segment_that_was_not_read_to_its_end_leaves_no_file(tmp_path: Path) -> None:
