@@ -459,6 +459,10 @@ def test_help_and_wrong_arguments_need_no_broker(
     ("line", "said"),
     [
         ("kafka-topics --list --topic *", "is no regular expression"),
+        (
+            f"kafka-topics --alter --topic {TOPIC} --partitions 9 --replica-assignment {','.join('9' * 9)}",
+            "The manual partition assignment includes broker 9, but no such broker is registered.",
+        ),
         ("kafka-get-offsets --topic [", "is no regular expression"),
         ("kafka-get-offsets --partitions 0-1", "numbers of partitions with commas"),
         ("kafka-get-offsets --time 99999999999999999999999", "it must be earliest"),
