@@ -51,10 +51,8 @@ def _lock(data: bytes) -> Iterator[str]:
 def _checkpoint(data: bytes) -> Iterator[str]:
     """Yield version, number of entries, and one entry a line. Kafka creates a checkpoint file empty, and writes it later."""
     yield from _plain(data)
-    version, count, *entries = (*(data.split(b"\n") if data else (b"0", b"0", b"")), b"")[
-        : max(3, data.count(b"\n") + 1)
-    ]
-    if version != b"0" or entries[-1:] != [b""] or count != b"%d" % (len(entries) - 1):
+    lines = data.split(b"\n") if data else [b"0", b"0", b""]
+    if len(lines) < 3 or lines[0] != b"0" or lines[1] != b"%d" % (len(lines) - 3) or lines[-1]:
         yield "! the file must have version 0, the number of entries, and as many entries"
 
 
