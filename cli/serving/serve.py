@@ -243,7 +243,7 @@ def _given_properties(given: dict[str, list[str]], config_file: str, environment
         nodes = str(number(given, "--nodes", 1, 1, NODES_MAX))
         if properties.get("stuntbroker.nodes", nodes) != nodes:
             raise UsageError(
-                f"--nodes {nodes} and stuntbroker.nodes={properties['stuntbroker.nodes']} are for the same"
+                f"--nodes {nodes} and stuntbroker.nodes={properties['stuntbroker.nodes']} differ: give one of them"
             )
         properties["stuntbroker.nodes"] = nodes
     return properties

@@ -50,7 +50,7 @@ WRONG = {
     "a setting without a name": (["serve", "--set", "=1"], "KEY=VALUE"),
     "two numbers of nodes": (
         ["serve", "--nodes", "3", "--set", "stuntbroker.nodes=2"],
-        "--nodes 3 and stuntbroker.nodes=2 are for the same",
+        "--nodes 3 and stuntbroker.nodes=2 differ: give one of them",
     ),
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
