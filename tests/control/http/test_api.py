@@ -199,10 +199,11 @@ def test_the_openapi_document_has_every_operation(api: Api) -> None:
             assert api.ask("GET", each.path)[0] == 200
 
 
-def test_the_client_of_tests_knows_every_field_of_a_fault() -> None:
-    """The fixture does not import code of the broker, so it has its own lists. It passes the API as an argument of `add`."""
+def test_the_client_of_tests_knows_every_field_of_a_fault_and_the_limit_of_the_clock() -> None:
+    """The fixture does not import code of the broker, so it has its own. It passes the API as an argument of `add`."""
     assert {"api", *control.MATCH} == faults.MATCH.keys()
     assert set(control.WHEN) == faults.WHEN.keys()
+    assert control.ADVANCE_MS_MAX == faults.ADVANCE_MS_MAX
 
 
 def test_an_address_that_others_can_reach_needs_a_token() -> None:
