@@ -298,12 +298,15 @@ def test_the_tests_of_the_page_about_security_pass(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_test_of_the_page_about_acls_passes(tmp_path: Path) -> None:
+def test_the_test_of_the_page_about_acls_passes_whenever_the_client_learns_of_the_refusal(tmp_path: Path) -> None:
     (page,) = blocks("acls.md", "python")
+    asking = f'producer.list_topics("audit", {DEADLINE_S})'  # After it, `produce` raises.
+    knowing = re.sub(r'^( *)(producer\.produce\("audit")', rf"\1{asking}\n\1\2", page, flags=re.MULTILINE)
     (tmp_path / "test_page.py").write_text(page, encoding="utf-8")
+    (tmp_path / "test_knowing.py").write_text(knowing, encoding="utf-8")
 
     done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_commands_of_the_page_about_acls_work(tmp_path: Path) -> None:
