@@ -105,21 +105,22 @@ def test_bytes_that_are_not_utf_8_are_shown_escaped(call: Any, own: str) -> None
 def test_consume_shows_committed_records_and_optionally_uncommitted_records_and_markers(call: Any, own: str) -> None:
     topic = own + "payments"
     call("topic", "create", topic, "--partitions", "1")
+    # A marker may be written after its transaction was answered: only the next transaction of the same id waits for it.
+    assert call("produce", topic, "plain")[0] == 0
     assert call("produce", topic, "a", "b", "--transactional-id", own + "id")[2] == f"committed 2 records to {topic}\n"
     assert call("produce", topic, "c", "--transactional-id", own + "id", "--abort")[0] == 0
-    assert call("produce", topic, "d")[0] == 0
-    assert call("produce", topic, "e", "--transactional-id", own + "id", "--leave-open")[0] == 0
+    assert call("produce", topic, "d", "--transactional-id", own + "id", "--leave-open")[0] == 0
 
-    assert values(call("consume", topic)) == ["a", "b", "d"]
-    assert values(call("consume", topic, "--isolation", "read_uncommitted")) == ["a", "b", "c", "d", "e"]
+    assert values(call("consume", topic)) == ["plain", "a", "b"]
+    assert values(call("consume", topic, "--isolation", "read_uncommitted")) == ["plain", "a", "b", "c", "d"]
     shown = values(call("consume", topic, "--isolation", "read_uncommitted", "--show-markers", "--json"))
     kinds = [
         ("marker", each["marker"]["is_commit"]) if "marker" in each else each["value"]
         for each in map(json.loads, shown)
     ]
-    assert kinds == ["a", "b", ("marker", True), "c", ("marker", False), "d", "e"]
+    assert kinds == ["plain", "a", "b", ("marker", True), "c", ("marker", False), "d"]
     assert call("txn", "force-terminate", "--transactional-id", own + "id")[0] == 0
-    assert values(call("consume", topic, "--max", "2")) == ["a", "b"]
+    assert values(call("consume", topic, "--max", "2")) == ["plain", "a"]
 
 
 def test_what_consume_prints_as_json_can_be_produced_again(
