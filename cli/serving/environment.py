@@ -77,7 +77,6 @@ FLAGS: Final = {variable_of(name): name for name in SERVE_FLAGS}
 TOPICS: Final = OURS + "TOPICS"
 OUTSIDE_LISTS: Final = r",(?![^\[\]]*\])"
 """Commas between the topics of TOPICS, but not those in a list in brackets, the syntax of kafka-configs."""
-LIST: Final = re.compile(r"=\[([^\[\]]*)\]")
 OF_KUBERNETES: Final = OURS + r"(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
 """Variables that Kubernetes sets for a service named stuntbroker."""
 ELSEWHERE: Final = frozenset(
@@ -126,7 +125,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
             elif value.lower() not in ("", "0", "false", "no", "off"):
                 unknown.append(f"{name}={value}")
         elif name == TOPICS:
-            listed = [LIST.sub(r"=\1", text.strip()) for text in re.split(OUTSIDE_LISTS, value) if text.strip()]
+            listed = [text.strip() for text in re.split(OUTSIDE_LISTS, value) if text.strip()]
             options["--topic"] = listed + options.get("--topic", [])
         elif name in ELSEWHERE:
             continue

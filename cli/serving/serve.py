@@ -297,7 +297,8 @@ def _topic(text: str) -> CreatableTopic:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise UsageError(f"--topic {text!r}: {setting!r} must be KEY=VALUE")
-        configs.append(CreatableTopicConfig(key, value))
+        # A list may be in brackets, as kafka-configs needs them.
+        configs.append(CreatableTopicConfig(key, value.removeprefix("[").removesuffix("]")))
     return CreatableTopic(name, int(partitions), -1, (), configs)
 
 

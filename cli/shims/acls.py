@@ -43,6 +43,15 @@ RESOURCE_OPTIONS: Final = {
     "delegation_token": Resource.DELEGATION_TOKEN,
     "user_principal": Resource.USER,
 }
+REPEATED_OPTIONS: Final = {
+    "--principal": ("TYPE:NAME", "with --list: only ACLs of this principal"),
+    "--operation": ("NAME", "operation, such as Read or Write (default: All)"),
+    "--allow-principal": ("TYPE:NAME", "principal that may do it, such as User:alice"),
+    "--allow-host": ("HOST", "address from which it may (default: every one)"),
+    "--deny-principal": ("TYPE:NAME", "principal that may not do it"),
+    "--deny-host": ("HOST", "address from which it may not (default: every one)"),
+}
+"""Option -> name of its value, and what it means."""
 NO_RESOURCE: Final = (
     "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or --delegation-token "
     "<Delegation Token ID>"
@@ -82,13 +91,36 @@ def _run(command: str, arguments: list[str]) -> int:
 def _parsed(command: str, arguments: list[str]) -> argparse.Namespace:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--bootstrap-controller")
-    parser.add_flags("--add", "--remove", "--list", "--cluster", "--producer", "--consumer", "--idempotent", "--force")
-    names = [f"--{name.replace('_', '-')}" for name in RESOURCE_OPTIONS]
-    for name in (*names, "--principal", "--operation"):
-        parser.add_argument(name, action="append", default=[])
-    for name in ("--allow-principal", "--allow-host", "--deny-principal", "--deny-host"):
-        parser.add_argument(name, action="append", default=[])
-    parser.add_argument("--resource-pattern-type", type=str.upper, choices=list(PATTERNS), default="LITERAL")
+    parser.add_flags(
+        {
+            "--add": "add ACLs",
+            "--remove": "remove ACLs, after a confirmation",
+            "--list": "list ACLs",
+            "--cluster": "ACLs of the cluster",
+            "--producer": "all ACLs that a producer needs; with --topic",
+            "--consumer": "all ACLs that a consumer needs; with --topic and --group",
+            "--idempotent": "with --producer: also those of an idempotent producer",
+            "--force": "remove without a confirmation",
+        }
+    )
+    for name in RESOURCE_OPTIONS:
+        noun = name.replace("_", "-")
+        parser.add_argument(
+            f"--{noun}",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help=f"ACLs of this {noun}, *: of all; may be repeated",
+        )
+    for name, (metavar, explanation) in REPEATED_OPTIONS.items():
+        parser.add_argument(name, action="append", default=[], metavar=metavar, help=f"{explanation}; may be repeated")
+    parser.add_argument(
+        "--resource-pattern-type",
+        type=str.upper,
+        choices=list(PATTERNS),
+        default="LITERAL",
+        help="how names of resources are meant: literal, or as a prefix; to list and remove, also ANY and MATCH",
+    )
     options = parser.parse_args(arguments)
     is_producer_wrong = options.producer and not options.topic
     if is_producer_wrong:

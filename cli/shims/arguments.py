@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from stuntbroker.cli.client_security import security_of_command
@@ -71,25 +71,38 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageFault: Kafka's commands exit with 1, not 2, on a usage error."""
         raise UsageFault(message)
 
-    def add_cluster_options(self, *names: str) -> None:
-        """Add `--bootstrap-server`, its former names, and options for a file of client properties."""
+    def add_cluster_options(self, *names: str, config_names: Sequence[str] = ()) -> None:
+        """Add `--bootstrap-server`, and `--command-config` for a file of client properties, each with its other names."""
         # Unlike Kafka: the option is optional, and defaults to the address in most images.
-        self.add_argument("--bootstrap-server", *names, dest="bootstrap")
+        self.add_argument(
+            "--bootstrap-server",
+            *names,
+            dest="bootstrap",
+            metavar="HOST:PORT",
+            help=f"brokers to connect to, with commas between them (default: {BOOTSTRAP_DEFAULT})",
+        )
         self.add_argument("--zookeeper", help="an option of older versions: there is no ZooKeeper")
         # Unlike Kafka: options of older versions are accepted without a warning.
         # Unlike Kafka: of the properties, those of security have an effect, and a few more.
         self.add_argument(
-            "--command-config", "--consumer.config", "--producer.config", dest="command_config", type=client_properties
+            "--command-config",
+            "--consumer.config",
+            "--producer.config",
+            *config_names,
+            dest="command_config",
+            metavar="FILE",
+            type=client_properties,
+            help="file of properties, such as security.protocol and sasl.jaas.config",
         )
 
     def flags(self) -> frozenset[str]:
         """Return the options that take no value."""
         return frozenset(name for action in self._actions if action.nargs == 0 for name in action.option_strings)
 
-    def add_flags(self, *names: str) -> None:
-        """Add options without a value."""
-        for name in names:
-            self.add_argument(name, action="store_true")
+    def add_flags(self, flags: Mapping[str, str]) -> None:
+        """Add options without a value: name -> explanation."""
+        for name, explanation in flags.items():
+            self.add_argument(name, action="store_true", help=explanation)
 
 
 def run_with_cluster(

@@ -11,21 +11,31 @@ from stuntbroker.cli.shims.arguments import INT, CommandError, Parser, guarded, 
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.fetching import list_offset
 from stuntbroker.protocol.api_keys import APIS
-from stuntbroker.protocol.request_values import EARLIEST, LATEST, MAX_TIMESTAMP, READ_UNCOMMITTED
+from stuntbroker.protocol.request_values import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    READ_UNCOMMITTED,
+)
+from stuntbroker.protocol.topic_names import INTERNAL
 
 UNREGISTER_BROKER: Final = 64
 """API key of UnregisterBroker, which this broker does not serve."""
 EVERY_PARTITION = range(2**31)
 TOPIC_PARTITIONS = re.compile(r"([^:,]*)(?::(?:([0-9]{1,9})|([0-9]{0,9})-([0-9]{0,9}))?)?")
 """topic, and after a colon a partition or a range of partitions"""
-FROM_TIMES = {
-    "-1": LATEST,
+NAMES_OF_TIMES = {
     "latest": LATEST,
-    "-2": EARLIEST,
     "earliest": EARLIEST,
-    "-3": MAX_TIMESTAMP,
     "max-timestamp": MAX_TIMESTAMP,
+    "earliest-local": EARLIEST_LOCAL,
+    "latest-tiered": LATEST_TIERED,
+    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD,
 }
+FROM_TIMES = NAMES_OF_TIMES | {str(number): number for number in NAMES_OF_TIMES.values()}
 
 
 def run(command: str, arguments: list[str]) -> int:
@@ -62,13 +72,12 @@ def _cluster(command: str, arguments: list[str]) -> int:
     if verb not in _CLUSTER_COMMANDS:
         what = f"there is no command {verb}" if verb else "a command is missing"
         raise CommandError(f"{command}: {what}; here there are {', '.join(_CLUSTER_COMMANDS)}")
-    parser = Parser(f"{command} {verb}")
-    parser.add_cluster_options("-b")
-    parser.add_argument("--config", "-c")
+    parser = Parser(f"{command}.sh {verb}", suffix="")
+    parser.add_cluster_options("-b", config_names=("--config", "-c"))
     if verb == "list-endpoints":
-        parser.add_flags("--include-fenced-brokers")
+        parser.add_flags({"--include-fenced-brokers": "no effect: no broker here is fenced"})
     if verb == "unregister":
-        parser.add_argument("--id", "-i", type=INT, required=True)
+        parser.add_argument("--id", "-i", type=INT, required=True, help="node id of the broker")
     return run_with_cluster(parser.parse_args(others), _CLUSTER_COMMANDS[verb])
 
 
@@ -107,11 +116,19 @@ _CLUSTER_COMMANDS: Final = {
 def _get_offsets(command: str, arguments: list[str]) -> int:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--broker-list")
-    parser.add_argument("--topic")
-    parser.add_argument("--partitions")
-    parser.add_argument("--topic-partitions")
-    parser.add_argument("--time", default="latest")
-    parser.add_flags("--exclude-internal-topics")
+    parser.add_argument("--topic", metavar="REGEX,...", help="topics, as regular expressions (default: all)")
+    parser.add_argument("--partitions", metavar="N,...", help="partitions (default: all)")
+    parser.add_argument(
+        "--topic-partitions",
+        metavar="TOPIC:N,...",
+        help="topics with a partition, or a range from N to before M: TOPIC:N-M",
+    )
+    parser.add_argument(
+        "--time",
+        default="latest",
+        help=f"{', '.join(NAMES_OF_TIMES)}, or milliseconds since 1970 (default: %(default)s)",
+    )
+    parser.add_flags({"--exclude-internal-topics": "leave out internal topics"})
     options = parser.parse_args(arguments)
     return run_with_cluster(options, lambda cluster: _print_offsets(cluster, options))
 
@@ -122,9 +139,7 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     elif options.time.isascii() and options.time.isdigit() and len(options.time) < 19:
         at = int(options.time)
     else:
-        raise CommandError(
-            f"--time {options.time}: it must be earliest, latest, max-timestamp or milliseconds since 1970"
-        )
+        raise CommandError(f"--time {options.time}: it must be {', '.join(NAMES_OF_TIMES)} or milliseconds since 1970")
     if options.topic_partitions and (options.topic or options.partitions):
         raise CommandError("--topic-partitions cannot be used with --topic or --partitions")
     if options.topic_partitions:
@@ -138,12 +153,14 @@ def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
         for each in cluster.retrying(lambda: cluster.partitions(None))
         if any(topic.fullmatch(each.topic) and each.partition in partitions for topic, partitions in filters)
         and (indexes is None or each.partition in indexes)
+        and not (options.exclude_internal_topics and each.topic in INTERNAL)
     ]
     if not matching:
         raise CommandError("Could not match any topic-partitions with the specified filters")
     for topic, partition in matching:
         offset = list_offset(cluster, topic, partition, at, READ_UNCOMMITTED)
-        sys.stdout.write(f"{topic}:{partition}:{offset if offset >= 0 else ''}\n")
+        if offset >= 0:
+            sys.stdout.write(f"{topic}:{partition}:{offset}\n")
     return 0
 
 

@@ -42,17 +42,49 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
-    parser.add_argument("--entity-type", action="append", default=[])
-    parser.add_argument("--entity-name", action="append", default=[])
-    parser.add_argument("--entity-default", dest="entity_name", action="append_const", const=None)
+    parser.add_argument(
+        "--entity-type",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="what has the properties: topics, brokers, groups, users, clients, ips, broker-loggers or client-metrics",
+    )
+    parser.add_argument("--entity-name", action="append", default=[], metavar="NAME", help="name or id of the entity")
+    parser.add_argument(
+        "--entity-default",
+        dest="entity_name",
+        action="append_const",
+        const=None,
+        help="all entities of the type that have no value of their own",
+    )
     for word in ("topic", "broker", "group", "client-metrics", "broker-logger"):
-        parser.add_argument(f"--{word}", dest=f"{word}s" if word != "client-metrics" else word)
+        parser.add_argument(
+            f"--{word}",
+            dest=f"{word}s" if word != "client-metrics" else word,
+            metavar="NAME",
+            help=f"short for --entity-type {word.removesuffix('s')}s --entity-name NAME"
+            if word != "client-metrics"
+            else f"short for --entity-type {word} --entity-name NAME",
+        )
     quota_configs.add_options(parser)
-    parser.add_argument("--add-config", default="")
-    parser.add_argument("--add-config-file")
-    parser.add_argument("--delete-config", default="")
-    parser.add_argument("--broker-defaults", dest="brokers_defaults", action="store_true")
-    parser.add_flags("--describe", "--alter", "--all", "--force")
+    parser.add_argument(
+        "--add-config", default="", metavar="KEY=VALUE,...", help="properties to set; a list in brackets: KEY=[A,B]"
+    )
+    parser.add_argument("--add-config-file", metavar="FILE", help="Java file of the properties to set")
+    parser.add_argument(
+        "--delete-config", default="", metavar="KEY,...", help="properties to set back to their defaults"
+    )
+    parser.add_argument(
+        "--broker-defaults", dest="brokers_defaults", action="store_true", help="the properties of all brokers"
+    )
+    parser.add_flags(
+        {
+            "--describe": "show the properties",
+            "--alter": "change them by --add-config and --delete-config",
+            "--all": "with --describe: show those with default values, too",
+            "--force": "no effect: nothing is asked",
+        }
+    )
     options = parser.parse_args(arguments)
     if options.describe == options.alter:
         raise UsageFault("Command must include exactly one action: --describe, --alter")

@@ -50,24 +50,7 @@ def run(command: str, arguments: list[str]) -> int:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    parser = Parser(command, as_jopt=True)
-    parser.add_cluster_options()
-    parser.add_argument("--topic")
-    parser.add_argument("--include", "--whitelist", dest="include")
-    parser.add_argument("--partition", type=INT)
-    parser.add_argument("--offset")
-    parser.add_argument("--max-messages", type=LONG)
-    parser.add_argument("--timeout-ms", type=LONG)
-    parser.add_argument("--group")
-    parser.add_argument("--isolation-level", default="read_uncommitted")
-    parser.add_argument("--property", "--formatter-property", dest="formatter_properties", action="append")
-    parser.add_argument("--consumer-property", "--command-property", dest="consumer", action="append")
-    parser.add_argument("--formatter", default=DEFAULT_FORMATTER)
-    parser.add_argument("--formatter-config", type=client_properties, default={})
-    parser.add_argument("--key-deserializer")
-    parser.add_argument("--value-deserializer")
-    parser.add_flags("--from-beginning", "--skip-message-on-error", "--enable-systest-events", "--new-consumer")
-    options = parser.parse_args(arguments)
+    options = _parser(command).parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
     if options.max_messages is not None and options.max_messages < 0:
@@ -114,6 +97,62 @@ def _run(command: str, arguments: list[str]) -> int:
 
         return run_with_cluster(options, lambda cluster: consume_as_member(cluster, options, consumer, formatter))
     return run_with_cluster(options, lambda cluster: _consume(cluster, options, formatter))
+
+
+def _parser(command: str) -> Parser:
+    parser = Parser(command, as_jopt=True)
+    parser.add_cluster_options()
+    parser.add_argument("--topic", help="topic to read")
+    parser.add_argument(
+        "--include", "--whitelist", dest="include", metavar="REGEX", help="topics to read, instead of --topic"
+    )
+    parser.add_argument(
+        "--partition", type=INT, help="partition to read; needs --topic, excludes --group (default: all)"
+    )
+    parser.add_argument("--offset", help="where to start in --partition: earliest, latest (the default) or an offset")
+    parser.add_argument("--max-messages", type=LONG, metavar="N", help="stop after N records (default: do not stop)")
+    parser.add_argument("--timeout-ms", type=LONG, metavar="MS", help="stop when no record has come for so long")
+    parser.add_argument("--group", help="consumer group to join, which keeps the place (default: none)")
+    parser.add_argument(
+        "--isolation-level",
+        default="read_uncommitted",
+        metavar="LEVEL",
+        help="read_committed: leave out records of open and aborted transactions (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--property",
+        "--formatter-property",
+        dest="formatter_properties",
+        action="append",
+        metavar="KEY=VALUE",
+        help="what is printed: print.key, print.value, print.headers, print.offset, print.partition, print.timestamp=true; "
+        "key.separator, line.separator=TEXT",
+    )
+    parser.add_argument(
+        "--consumer-property",
+        "--command-property",
+        dest="consumer",
+        action="append",
+        metavar="KEY=VALUE",
+        help="a property of the consumer, such as auto.offset.reset=earliest",
+    )
+    parser.add_argument(
+        "--formatter", default=DEFAULT_FORMATTER, metavar="CLASS", help="Kafka's class that prints records"
+    )
+    parser.add_argument(
+        "--formatter-config", type=client_properties, default={}, metavar="FILE", help="file of what --property takes"
+    )
+    for name in ("--key-deserializer", "--value-deserializer"):
+        parser.add_argument(name, metavar="CLASS", help="Kafka's deserializer (default: that of strings)")
+    parser.add_flags(
+        {
+            "--from-beginning": "start at the first record, unless the group has a place already",
+            "--skip-message-on-error": "go on after a record that cannot be printed",
+            "--enable-systest-events": "print shutdown_complete at the end",
+            "--new-consumer": "no effect: an option of older versions",
+        }
+    )
+    return parser
 
 
 # Unlike Kafka: without --group, the consumer is not in a group, whereas Kafka's joins one with a generated name.

@@ -46,17 +46,43 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options("--broker-list")
-    parser.add_argument("--topic", required=True)
-    parser.add_argument("--property", "--reader-property", dest="reader", action="append")
-    parser.add_argument("--reader-config", type=client_properties, default={})
-    parser.add_argument("--producer-property", "--command-property", dest="producer", action="append")
-    parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODEC_NAMES)
+    parser.add_argument("--topic", required=True, help="topic to write to")
+    parser.add_argument(
+        "--property",
+        "--reader-property",
+        dest="reader",
+        action="append",
+        metavar="KEY=VALUE",
+        help="how lines are read: parse.key, parse.headers, ignore.error=true; key.separator, headers.delimiter, "
+        "headers.separator, headers.key.separator, null.marker=TEXT",
+    )
+    parser.add_argument(
+        "--reader-config", type=client_properties, default={}, metavar="FILE", help="file of what --property takes"
+    )
+    parser.add_argument(
+        "--producer-property",
+        "--command-property",
+        dest="producer",
+        action="append",
+        metavar="KEY=VALUE",
+        help="a property of the producer, such as acks=all",
+    )
+    parser.add_argument(
+        "--compression-codec",
+        nargs="?",
+        const="gzip",
+        default="none",
+        choices=CODEC_NAMES,
+        help="compression of the batches (default: none; without a value: gzip)",
+    )
     # Unlike Kafka: records always use acks=all, and are sent as soon as no more lines are available.
     for name in WITHOUT_EFFECT:
-        parser.add_argument(name)
-    parser.add_argument("--line-reader", default=LINE_READERS[0])
-    parser.add_argument("--request-required-acks", default="all")
-    parser.add_flags("--sync")
+        parser.add_argument(name, metavar="N", help="no effect")
+    parser.add_argument(
+        "--line-reader", default=LINE_READERS[0], metavar="CLASS", help="Kafka's class that reads lines"
+    )
+    parser.add_argument("--request-required-acks", default="all", metavar="ACKS", help="no effect: acks is always all")
+    parser.add_flags({"--sync": "no effect: records are sent as soon as no more lines are there"})
     options = parser.parse_args(arguments)
     if options.line_reader not in LINE_READERS:  # Unlike Kafka: Kafka's command loads any class.
         raise CommandError(f"the line reader {options.line_reader} is not supported; there is {LINE_READERS[0]}")

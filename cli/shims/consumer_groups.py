@@ -29,7 +29,14 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.request_values import LATEST, READ_UNCOMMITTED
 from stuntbroker.protocol.topic_names import TopicPartition
 
-ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+ACTIONS = {
+    "list": "list groups",
+    "describe": "show the offsets, members or state of groups",
+    "delete": "delete groups without members",
+    "reset_offsets": "set the offsets of groups without members; needs --topic or --all-topics, and one kind of new offsets",
+    "delete_offsets": "delete the offsets of one group for --topic",
+}
+"""Action, as the option's name in Python -> what it does."""
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
 KINDS = ("Consumer", "Classic")
 STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Assigning", "Reconciling", "Dead")
@@ -71,22 +78,52 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
-    parser.add_argument("--group", action="append", default=[])
-    parser.add_argument("--topic", action="append", default=[])
-    parser.add_argument("--state", nargs="?", const="")
-    parser.add_argument("--type", nargs="?", const="")
-    parser.add_argument("--timeout", type=LONG)
-    parser.add_argument("--to-offset", type=LONG)
-    parser.add_argument("--shift-by", type=LONG)
-    parser.add_argument("--to-datetime")
-    parser.add_argument("--by-duration")
-    parser.add_argument("--from-file")
-    parser.add_argument("--validate-regex")
-    parser.add_flags(
-        *(f"--{action.replace('_', '-')}" for action in ACTIONS), "--all-groups", "--all-topics", "--members"
+    parser.add_argument("--group", action="append", default=[], help="consumer group; may be repeated")
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC[:N,...]",
+        help="topic, or some of its partitions; may be repeated",
     )
+    parser.add_argument(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="STATE,...",
+        help="with --list: show the states, or only groups in these; with --describe: show the state of the group",
+    )
+    parser.add_argument(
+        "--type", nargs="?", const="", metavar="TYPE,...", help="with --list: show the types, or only groups of these"
+    )
+    parser.add_argument("--timeout", type=LONG, metavar="MS", help="no effect")
+    parser.add_argument("--to-offset", type=LONG, metavar="N", help="new offsets: N")
+    parser.add_argument(
+        "--shift-by", type=LONG, metavar="N", help="new offsets: N after the current ones; negative: before"
+    )
+    parser.add_argument(
+        "--to-datetime", metavar="TIME", help="new offsets: of the first records since a time, YYYY-MM-DDTHH:mm:SS.sss"
+    )
+    parser.add_argument(
+        "--by-duration", metavar="PnDTnHnMnS", help="new offsets: of the first records since so long ago"
+    )
+    parser.add_argument("--from-file", metavar="FILE", help="new offsets: those in a file that --export printed")
+    parser.add_argument("--validate-regex", metavar="REGEX", help="say whether a broker accepts this as a subscription")
+    parser.add_flags({f"--{action.replace('_', '-')}": explanation for action, explanation in ACTIONS.items()})
     parser.add_flags(
-        "--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute", "--export"
+        {
+            "--all-groups": "all groups, instead of --group",
+            "--all-topics": "with --reset-offsets: all topics that the group has offsets of",
+            "--members": "with --describe: show the members of the group",
+            "--offsets": "with --describe: show offsets and lag (the default)",
+            "--verbose": "with --describe: show more, such as the assignment of each member",
+            "--to-earliest": "new offsets: the start of each partition",
+            "--to-latest": "new offsets: the end of each partition",
+            "--to-current": "new offsets: the current ones",
+            "--dry-run": "with --reset-offsets: only show the new offsets (the default)",
+            "--execute": "with --reset-offsets: commit the new offsets",
+            "--export": "with --reset-offsets: print the new offsets as CSV",
+        }
     )
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]

@@ -26,11 +26,22 @@ def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command)
     parser.add_cluster_options()
     # Unlike Kafka: no version-mapping and no feature-dependencies.
-    parser.add_argument("operation", nargs="?", choices=["describe", *DONE])
-    parser.add_argument("--feature", action="append", default=[])
-    parser.add_argument("--metadata")
-    parser.add_argument("--release-version")
-    parser.add_flags("--dry-run", "--unsafe")
+    parser.add_argument("operation", nargs="?", choices=["describe", *DONE], help="show or change levels")
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="a feature and its new level, such as transaction.version=2; only its name to disable it; may be repeated",
+    )
+    for name in ("--metadata", "--release-version"):
+        parser.add_argument(name, metavar="VERSION", help="refused: there is no metadata.version here")
+    parser.add_flags(
+        {
+            "--dry-run": "only say what would be changed",
+            "--unsafe": "downgrade although information may be lost",
+        }
+    )
     options = parser.parse_args(arguments)
     if options.operation is None:
         raise UsageFault(f"give an operation: describe, {', '.join(DONE)}")

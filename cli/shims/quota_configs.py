@@ -91,5 +91,11 @@ def alter(cluster: Cluster, kinds: list[str], entity: Entity, values: dict[str, 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the short options for entities, such as --user and --user-defaults."""
     for kind in KINDS:
-        parser.add_argument(f"--{kind.removesuffix('s')}", dest=kind)
-        parser.add_argument(f"--{kind.removesuffix('s')}-defaults", dest=f"{kind}_defaults", action="store_true")
+        name = f"--{kind.removesuffix('s')}"
+        parser.add_argument(name, dest=kind, metavar="NAME", help=f"short for --entity-type {kind} --entity-name NAME")
+        parser.add_argument(
+            f"{name}-defaults",
+            dest=f"{kind}_defaults",
+            action="store_true",
+            help=f"short for --entity-type {kind} --entity-default",
+        )

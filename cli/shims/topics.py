@@ -30,14 +30,21 @@ from stuntbroker.client.errors import BrokerError
 from stuntbroker.protocol.config_resources import ConfigSource, ResourceType
 from stuntbroker.protocol.errors import ErrorCode
 
-ACTIONS = ("create", "list", "describe", "alter", "delete")
-LIMITS = (
-    "--under-replicated-partitions",
-    "--unavailable-partitions",
-    "--under-min-isr-partitions",
-    "--at-min-isr-partitions",
-)
-"""Options that limit `--describe` to unhealthy partitions."""
+ACTIONS = {
+    "create": "create a topic",
+    "list": "list topics",
+    "describe": "show partitions and properties of topics",
+    "alter": "add partitions to a topic, by the new --partitions",
+    "delete": "delete topics",
+}
+"""Action -> what it does."""
+LIMITS = {
+    "--under-replicated-partitions": "with --describe: only partitions with replicas that are not in sync",
+    "--unavailable-partitions": "with --describe: only partitions without a leader",
+    "--under-min-isr-partitions": "with --describe: only partitions with fewer replicas in sync than min.insync.replicas",
+    "--at-min-isr-partitions": "with --describe: only partitions with just min.insync.replicas in sync",
+}
+"""Options that limit `--describe` to unhealthy partitions -> what they mean."""
 ACTIONS_OF = {
     **dict.fromkeys((limit[2:] for limit in LIMITS), ("describe",)),
     "topics-with-overrides": ("describe",),
@@ -68,16 +75,43 @@ def run(command: str, arguments: list[str]) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     parser = Parser(command, as_jopt=True)
     parser.add_cluster_options()
-    parser.add_argument("--topic")
-    parser.add_argument("--topic-id")
-    parser.add_argument("--partitions", type=PARTITION_COUNT)
-    parser.add_argument("--replication-factor", type=REPLICATION_FACTOR)
-    parser.add_argument("--replica-assignment", type=_assignment)
-    parser.add_argument("--config", action="append", default=[])
-    parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
-    parser.add_argument("--delete-config", action="append", default=[])
-    parser.add_argument("--partition-size-limit-per-response", type=PARTITION_COUNT)
-    parser.add_flags(*LIMITS, "--topics-with-overrides", "--force", "--disable-rack-aware")
+    parser.add_argument("--topic", help="name of the topic; a regular expression, except with --create")
+    parser.add_argument("--topic-id", metavar="ID", help="with --describe: id of the topic, instead of its name")
+    parser.add_argument("--partitions", type=PARTITION_COUNT, metavar="N", help="number of partitions")
+    parser.add_argument("--replication-factor", type=REPLICATION_FACTOR, metavar="N", help="number of replicas")
+    parser.add_argument(
+        "--replica-assignment",
+        type=_assignment,
+        metavar="ID:ID,...",
+        help="brokers of each partition, instead of --partitions and --replication-factor",
+    )
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="KEY=VALUE", help="property of a new topic; may be repeated"
+    )
+    parser.add_argument(
+        "--delete-config",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="an option of older versions: use kafka-configs",
+    )
+    parser.add_argument(
+        "--partition-size-limit-per-response",
+        type=PARTITION_COUNT,
+        metavar="N",
+        help="no effect: all are requested at once",
+    )
+    parser.add_flags({f"--{action}": explanation for action, explanation in ACTIONS.items()} | LIMITS)
+    parser.add_flags(
+        {
+            "--topics-with-overrides": "with --describe: only topics with properties of their own",
+            "--exclude-internal": "with --list and --describe: leave out internal topics",
+            "--if-not-exists": "with --create: change nothing if the topic exists",
+            "--if-exists": "with --alter, --delete and --describe: change nothing if the topic does not exist",
+            "--force": "no effect: nothing is asked",
+            "--disable-rack-aware": "no effect: replicas are not assigned by rack",
+        }
+    )
     options = parser.parse_args(arguments)
     actions = [action for action in ACTIONS if getattr(options, action)]
     if len(actions) != 1:

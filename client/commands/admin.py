@@ -40,7 +40,7 @@ DEFAULT_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 """Kafka's default of `transaction.max.timeout.ms`: coordinators abort older transactions."""
 PATTERN_HINT: Final = (
-    "is it a valid pattern? a Stuntbroker without its extra re2 takes only simple ones; its log says what is wrong"
+    "the pattern is no RE2 expression, or a Stuntbroker needs its extra re2 for it; the broker's log says what is wrong"
 )
 BATCH_MAX: Final = 500
 """Maximum number of partitions, producer ids or transactional ids in one request."""

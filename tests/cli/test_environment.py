@@ -122,7 +122,7 @@ def test_variables_are_options_of_serve() -> None:
         "--log-level": ["warning"],
         "--topic": [
             "orders:3",
-            "payments:1:cleanup.policy=compact,delete:segment.ms=9",
+            "payments:1:cleanup.policy=[compact,delete]:segment.ms=9",
             "a:2",
             "b:1:cleanup.policy=compact",
             "c:3:cleanup.policy=delete:retention.ms=1000:segment.ms=9",

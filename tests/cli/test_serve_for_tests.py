@@ -24,7 +24,14 @@ time.sleep(60)
 
 
 def test_topics_of_the_command_line_exist_when_the_broker_is_ready(tmp_path: Path) -> None:
-    words = ["--topic", "orders:3", "--topic", "plain", "--topic", "last:1:cleanup.policy=compact:retention.ms=60000"]
+    words = [
+        "--topic",
+        "orders:3",
+        "--topic",
+        "plain",
+        "--topic",
+        "last:1:cleanup.policy=[compact,delete]:retention.ms=60000",
+    ]
     for _ in range(2):  # At the second start, the topics exist.
         with serving("--data-dir", str(tmp_path / "data"), *words) as broker:
             with Cluster([*parse_bootstrap(f"127.0.0.1:{broker.address[1]}")], 5) as cluster:
@@ -32,7 +39,7 @@ def test_topics_of_the_command_line_exist_when_the_broker_is_ready(tmp_path: Pat
             described = run("topic", "describe", "last", "--bootstrap", f"127.0.0.1:{broker.address[1]}").stdout
             assert broker.end()[0] == 0
         assert topics == {"orders": 3, "plain": 1, "last": 1}
-        assert "cleanup.policy=compact, retention.ms=60000" in described
+        assert "cleanup.policy=compact,delete, retention.ms=60000" in described
 
 
 @pytest.mark.parametrize(

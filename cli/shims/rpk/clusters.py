@@ -20,8 +20,10 @@ WATCH_S: Final = 2.0
 
 
 def _health_options(parser: Parser) -> None:
-    parser.add_argument("--watch", "-w", action="store_true")
-    parser.add_argument("--exit-when-healthy", "-e", action="store_true")
+    parser.add_argument("--watch", "-w", action="store_true", help="print the health again every two seconds")
+    parser.add_argument(
+        "--exit-when-healthy", "-e", action="store_true", help="with --watch: stop when the cluster is healthy"
+    )
 
 
 def _health(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -67,12 +69,15 @@ def _list(elements: Sequence[object]) -> str:
 
 
 def _info_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="*")
-    parser.add_argument("--print-cluster", "-c", dest="cluster", action="store_true")
-    parser.add_argument("--print-brokers", "-b", dest="brokers", action="store_true")
-    parser.add_argument("--print-topics", "-t", dest="has_topics", action="store_true")
-    parser.add_argument("--print-internal-topics", "-i", dest="internal", action="store_true")
-    parser.add_argument("--print-detailed-topics", "-d", dest="detailed", action="store_true")
+    parser.add_argument("topics", nargs="*", help="topics to print (default: all)")
+    for name, short, dest, explanation in (
+        ("cluster", "-c", "cluster", "print only the cluster's id"),
+        ("brokers", "-b", "brokers", "print only the brokers"),
+        ("topics", "-t", "has_topics", "print only the topics"),
+        ("internal-topics", "-i", "internal", "print internal topics, too"),
+        ("detailed-topics", "-d", "detailed", "print the partitions of the topics"),
+    ):
+        parser.add_argument(f"--print-{name}", short, dest=dest, action="store_true", help=explanation)
 
 
 def _info(cluster: Cluster, options: argparse.Namespace) -> int:

@@ -14,6 +14,8 @@ from stuntbroker.client.errors import BrokerError, NotFound
 
 NONE: Final = "-"
 """Printed in a column without a value."""
+REGEX_HELP: Final = "take the names for regular expressions"
+PARTITIONS_HELP: Final = "some of the partitions (default: all)"
 
 
 class Command(NamedTuple):

@@ -8,8 +8,8 @@ import sys
 from typing import Any, Final
 
 from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, pattern
-from stuntbroker.cli.shims.rpk.commands import partition_numbers
-from stuntbroker.cli.shims.rpk.offsets import parse_range
+from stuntbroker.cli.shims.rpk.commands import PARTITIONS_HELP, REGEX_HELP, partition_numbers
+from stuntbroker.cli.shims.rpk.offsets import FORMS, parse_range
 from stuntbroker.cli.shims.rpk.printing import Printed, Write, printer
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.reader import Batch, Row, Tail
@@ -22,15 +22,30 @@ WAIT_MS: Final = 500
 
 def add_options(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--num", "-n", type=LONG, default=0)
-    parser.add_argument("--offset", "-o", default="start")
-    parser.add_argument("--partitions", "-p", type=partition_numbers, action="extend")
-    parser.add_argument("--format", "-f", default="json")
-    parser.add_argument("--regex", "-r", action="store_true")
-    parser.add_argument("--meta-only", "-m", action="store_true")
-    parser.add_argument("--pretty-print", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_flags("--read-committed")
+    parser.add_argument("topics", nargs="+", help="topics to read")
+    parser.add_argument(
+        "--num", "-n", type=LONG, default=0, metavar="N", help="stop after N records (default: do not stop)"
+    )
+    parser.add_argument(
+        "--offset",
+        "-o",
+        default="start",
+        metavar="RANGE",
+        help=f"from where, and to where: {FORMS} (default: start)",
+    )
+    parser.add_argument(
+        "--partitions", "-p", type=partition_numbers, action="extend", metavar="N,...", help=PARTITIONS_HELP
+    )
+    parser.add_argument("--format", "-f", default="json", help="json (the default), or a layout such as '%%k %%v\\n'")
+    parser.add_argument("--regex", "-r", action="store_true", help=REGEX_HELP)
+    parser.add_argument("--meta-only", "-m", action="store_true", help="with --format json: leave out keys and values")
+    parser.add_argument(
+        "--pretty-print",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="print JSON in several lines (the default)",
+    )
+    parser.add_flags({"--read-committed": "leave out records of open and aborted transactions"})
 
 
 def consume(cluster: Cluster, options: argparse.Namespace) -> int:

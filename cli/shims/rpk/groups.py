@@ -9,7 +9,7 @@ from typing import Final
 
 from stuntbroker.cli.commands.group import OffsetRow, offset_rows
 from stuntbroker.cli.shims.arguments import Parser
-from stuntbroker.cli.shims.rpk.commands import NONE, Command, for_each, is_matched
+from stuntbroker.cli.shims.rpk.commands import NONE, REGEX_HELP, Command, for_each, is_matched
 from stuntbroker.cli.tables import table
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.client.commands.fetching import list_offset
@@ -29,7 +29,7 @@ def _list(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _delete_options(parser: Parser) -> None:
-    parser.add_argument("groups", nargs="+")
+    parser.add_argument("groups", nargs="+", help="consumer groups without members")
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -37,11 +37,17 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _describe_options(parser: Parser) -> None:
-    parser.add_argument("groups", nargs="+")
-    parser.add_argument("--print-summary", "-s", action="store_true")
-    parser.add_argument("--print-commits", "-c", action="store_true")
-    parser.add_argument("--instance-ID", "-i", dest="instance_id", action="store_true")
-    parser.add_argument("--regex", "-r", action="store_true")
+    parser.add_argument("groups", nargs="+", help="consumer groups")
+    parser.add_argument("--print-summary", "-s", action="store_true", help="print only the summary")
+    parser.add_argument("--print-commits", "-c", action="store_true", help="print only the offsets")
+    parser.add_argument(
+        "--instance-ID",
+        "-i",
+        dest="instance_id",
+        action="store_true",
+        help="print the instance ids of static members, too",
+    )
+    parser.add_argument("--regex", "-r", action="store_true", help=REGEX_HELP)
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:

@@ -56,8 +56,8 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.write(f"Version:     stuntbroker {VERSION}\n")
         return 0
     command = _ALIASES.get(" ".join(arguments[:2]), " ".join(arguments[:2]))
-    if command not in _COMMANDS:
-        known = ("redpanda start", *_COMMANDS, "version")
+    if command not in COMMANDS:
+        known = ("redpanda start", *COMMANDS, "version")
         group = arguments[0] if arguments else ""
         of_group = [name for name in known if name.split()[0] == group]
         if is_question or (of_group and len(arguments) == 1):
@@ -65,7 +65,7 @@ def _run(arguments: list[str]) -> int:
             return 0
         raise CommandError(f"rpk {command}: here there are {', '.join(known)}")
     parser = Parser(f"rpk {command}", suffix="")
-    add_options, operation = _COMMANDS[command]
+    add_options, operation = COMMANDS[command]
     add_options(parser)
     flags = parser.flags()
     options = parser.parse_args([word for given in arguments[2:] for word in _flag(given, flags)])
@@ -250,7 +250,7 @@ def _from_yaml(document: dict[str, Any]) -> tuple[str, str]:
     return listed[0], listed[1]
 
 
-_COMMANDS: Final = {
+COMMANDS: Final = {
     **clusters.COMMANDS,
     **topics.COMMANDS,
     "topic consume": Command(consume.add_options, consume.consume),

@@ -20,16 +20,31 @@ SAID: Final = "Produced to partition %p at offset %o with timestamp %d.\\n"
 
 def add_options(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("topic", nargs="?")
-    parser.add_argument("--format", "-f", default="%v\\n")
-    parser.add_argument("--output-format", "-o", default=SAID)
-    parser.add_argument("--key", "-k")
-    parser.add_argument("--header", "-H", type=_header, action="append", default=[])
-    parser.add_argument("--partition", "-p", type=INT)
-    parser.add_argument("--compression", "-z", choices=CODEC_NAMES, default="snappy")
-    parser.add_argument("--tombstone", "-Z", action="store_true")
-    parser.add_argument("--acks", type=INT, choices=(-1,), default=-1)
-    parser.add_flags("--allow-auto-topic-creation")
+    parser.add_argument("topic", nargs="?", help="topic to write to, unless --format reads it (%%t)")
+    parser.add_argument(
+        "--format",
+        "-f",
+        default="%v\\n",
+        help="layout of the records on standard input (default: '%%v\\n', a value per line)",
+    )
+    parser.add_argument(
+        "--output-format", "-o", default=SAID, metavar="FORMAT", help="layout of the lines that are printed"
+    )
+    parser.add_argument("--key", "-k", help="key of all records that have none")
+    parser.add_argument(
+        "--header",
+        "-H",
+        type=_header,
+        action="append",
+        default=[],
+        metavar="KEY:VALUE",
+        help="a header; may be repeated",
+    )
+    parser.add_argument("--partition", "-p", type=INT, metavar="N", help="partition to write to (default: by the key)")
+    parser.add_argument("--compression", "-z", choices=CODEC_NAMES, default="snappy", help="(default: %(default)s)")
+    parser.add_argument("--tombstone", "-Z", action="store_true", help="write empty values as null")
+    parser.add_argument("--acks", type=INT, choices=(-1,), default=-1, help="no effect: acks is always all (-1)")
+    parser.add_flags({"--allow-auto-topic-creation": "no effect: the broker's auto.create.topics.enable decides"})
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -12,6 +12,8 @@ from stuntbroker.cli.commands.config import source_name
 from stuntbroker.cli.shims.arguments import INT, PARTITION_COUNT, SHORT, CommandError, Parser
 from stuntbroker.cli.shims.rpk.commands import (
     NONE,
+    PARTITIONS_HELP,
+    REGEX_HELP,
     Command,
     for_each,
     is_matched,
@@ -39,11 +41,28 @@ from stuntbroker.protocol.topic_names import INTERNAL
 
 
 def _create_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--partitions", "-p", type=INT, default=1)
-    parser.add_argument("--replicas", "-r", type=SHORT, default=-1)
-    parser.add_argument("--topic-config", "-c", action="append", default=[], type=_key_value)
-    parser.add_flags("--if-not-exists")
+    parser.add_argument("topics", nargs="+", help="names of the new topics")
+    parser.add_argument(
+        "--partitions",
+        "-p",
+        type=INT,
+        default=1,
+        metavar="N",
+        help="number of partitions (default: 1; -1: the broker's)",
+    )
+    parser.add_argument(
+        "--replicas", "-r", type=SHORT, default=-1, metavar="N", help="number of replicas (default: the broker's)"
+    )
+    parser.add_argument(
+        "--topic-config",
+        "-c",
+        action="append",
+        default=[],
+        type=_key_value,
+        metavar="KEY=VALUE",
+        help="a property; may be repeated",
+    )
+    parser.add_flags({"--if-not-exists": "succeed if a topic exists"})
 
 
 def _create(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -65,11 +84,13 @@ def _create(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _list_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="*")
-    parser.add_argument("--regex", "-r", action="store_true")
-    parser.add_argument("--internal", "-i", action="store_true")
-    parser.add_argument("--detailed", "-d", action="store_true")
-    parser.add_argument("--format", choices=("text", "wide", "json"), default="text")
+    parser.add_argument("topics", nargs="*", help="topics to list (default: all)")
+    parser.add_argument("--regex", "-r", action="store_true", help=REGEX_HELP)
+    parser.add_argument("--internal", "-i", action="store_true", help="list internal topics, too")
+    parser.add_argument("--detailed", "-d", action="store_true", help="list the partitions, too")
+    parser.add_argument(
+        "--format", choices=("text", "wide", "json"), default="text", help="how to print (default: text)"
+    )
 
 
 def _list(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -119,10 +140,13 @@ def _is_meant(name: str, options: argparse.Namespace) -> bool:
 
 
 def _describe_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--regex", "-r", action="store_true")
+    parser.add_argument("topics", nargs="+", help="topics to describe")
+    parser.add_argument("--regex", "-r", action="store_true", help=REGEX_HELP)
     for section in ("summary", "configs", "partitions", "all"):
-        parser.add_argument(f"--print-{section}", f"-{section[0]}", dest=section, action="store_true")
+        what = "everything" if section == "all" else f"the {section}"
+        parser.add_argument(
+            f"--print-{section}", f"-{section[0]}", dest=section, action="store_true", help=f"print {what}"
+        )
 
 
 def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -166,8 +190,8 @@ def _partitions(cluster: Cluster, topic: TopicDescription) -> str:
 
 
 def _delete_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--regex", "-r", action="store_true")
+    parser.add_argument("topics", nargs="+", help="topics to delete")
+    parser.add_argument("--regex", "-r", action="store_true", help=REGEX_HELP)
 
 
 def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -179,9 +203,11 @@ def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _add_partitions_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--num", "-n", type=PARTITION_COUNT, required=True)
-    parser.add_argument("--force", "-f", action="store_true")
+    parser.add_argument("topics", nargs="+", help="topics to change")
+    parser.add_argument(
+        "--num", "-n", type=PARTITION_COUNT, required=True, metavar="N", help="number of partitions to add"
+    )
+    parser.add_argument("--force", "-f", action="store_true", help="change internal topics, too")
 
 
 def _add_partitions(cluster: Cluster, options: argparse.Namespace) -> int:
@@ -197,9 +223,24 @@ def _add_partitions(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _alter_config_options(parser: Parser) -> None:
-    parser.add_argument("topics", nargs="+")
-    parser.add_argument("--set", "-s", action="append", default=[], type=_key_value)
-    parser.add_argument("--delete", "-d", action="append", default=[])
+    parser.add_argument("topics", nargs="+", help="topics to change")
+    parser.add_argument(
+        "--set",
+        "-s",
+        action="append",
+        default=[],
+        type=_key_value,
+        metavar="KEY=VALUE",
+        help="a property to set; may be repeated",
+    )
+    parser.add_argument(
+        "--delete",
+        "-d",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a property to set back to its default; may be repeated",
+    )
 
 
 def _key_value(text: str) -> tuple[str, str]:
@@ -219,10 +260,12 @@ def _alter_config(cluster: Cluster, options: argparse.Namespace) -> int:
 
 
 def _trim_options(parser: Parser) -> None:
-    parser.add_argument("topic")
-    parser.add_argument("--offset", "-o", required=True)
-    parser.add_argument("--partitions", "-p", type=partition_numbers, action="extend")
-    parser.add_flags("--no-confirm")
+    parser.add_argument("topic", help="topic whose first records are deleted")
+    parser.add_argument("--offset", "-o", required=True, help="the first record to keep: an offset, end, or @TIMESTAMP")
+    parser.add_argument(
+        "--partitions", "-p", type=partition_numbers, action="extend", metavar="N,...", help=PARTITIONS_HELP
+    )
+    parser.add_flags({"--no-confirm": "no effect: nothing is asked"})
 
 
 def _trim(cluster: Cluster, options: argparse.Namespace) -> int:
