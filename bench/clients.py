@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
+import bare_client
+
 TOPIC = "clients"
 PARTITIONS = 3
 VALUE = b"x" * 100
@@ -26,7 +28,8 @@ RECORDS = 5_000
 """Records in a large transaction."""
 PRODUCERS = 20
 """Number of producers with concurrent transactions."""
-CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking")
+CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking", "bare", "bare-uvloop")
+"""`bare` only sends requests that were encoded before: transactions one after another cannot be faster on an event loop."""
 SUBJECT = "ours"
 GOALS = {
     ("transactions_per_s", "aiokafka"): 3.0,
@@ -101,6 +104,10 @@ def show(figures: dict[str, list[Figures]]) -> None:
         if SUBJECT in medians and other in medians:
             ratio = medians[SUBJECT][figure] / medians[other][figure]
             print(f"{figure}: {SUBJECT} is {ratio:.2f}x {other} (goal: {goal:g}x)")
+    for loop in ("", "-uvloop"):
+        if f"bare{loop}" in medians and "aiokafka" in medians:
+            ratio = medians[f"bare{loop}"]["transactions_per_s"] / medians["aiokafka"]["transactions_per_s"]
+            print(f"transactions_per_s: bare{loop} is {ratio:.2f}x aiokafka: no client on this loop can have more")
 
 
 def measure(name: str, bootstrap: str, small: int, large: int) -> Figures:
@@ -109,11 +116,16 @@ def measure(name: str, bootstrap: str, small: int, large: int) -> Figures:
         return confluent(bootstrap, small, large)
     if name == "ours-blocking":
         return blocking(bootstrap, small, large)
-    if name == "ours-uvloop":
+    client, _, loop = name.partition("-")
+    run = asyncio.run
+    if loop == "uvloop":
         import uvloop
 
-        return uvloop.run(asynchronous("ours", bootstrap, small, large))
-    return asyncio.run(asynchronous(name, bootstrap, small, large))
+        run = uvloop.run
+    if client == "bare":
+        host, _, port = bootstrap.rpartition(":")
+        return run(bare_client.measure((host, int(port)), TOPIC, VALUE, small))
+    return run(asynchronous(client, bootstrap, small, large))
 
 
 async def asynchronous(name: str, bootstrap: str, small: int, large: int) -> Figures:

@@ -207,7 +207,8 @@ def _table() -> Iterator[str]:
         cells = [LETTERS[TABLE[request].get(code, DEFAULT_KINDS[request])] for request in COLUMNS]
         yield f"| {code.name} {code.value} | {' | '.join(cells)} |"
     yield f"| any other | {' | '.join(LETTERS[DEFAULT_KINDS[request]] for request in COLUMNS)} |\n"
-    yield "Some cells depend on versions and on earlier events. The rules are applied from top to bottom:\n"
+    yield "Some cells depend on versions or on earlier events; every other one is the same for all versions of a request, and for"
+    yield "both transaction versions. The rules are applied from top to bottom:\n"
     yield "| while | response to | cell | becomes |\n|---|---|---|---|"
     for fact, text in FACTS.items():
         for rule in RULES:
