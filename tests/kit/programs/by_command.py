@@ -24,6 +24,8 @@ CALL_S_MAX = 40.0
 READ_S_MAX = 30.0
 REQUEST_TIMEOUT_MS = 1_000
 """Request time-out of the clients, and so the cost of a lost response; their defaults are 10 to 60 s."""
+AIOKAFKA_TIMEOUT_MS = 4_000
+"""Request time-out of aiokafka, which fails a record after it, too: on a busy machine, a second may not be enough."""
 BACKOFF_MS = 20
 HEARTBEAT_MS = 100
 """Heartbeat interval of group members; the default is three seconds."""
@@ -246,7 +248,7 @@ class AioKafka(InProcess):
                 client_id=name,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                request_timeout_ms=AIOKAFKA_TIMEOUT_MS,
                 retry_backoff_ms=BACKOFF_MS,
             )
             self._producers[name] = producer
