@@ -94,8 +94,7 @@ class TransactionalConsumer:
 
     # aiokafka has no types: the signatures here say what its methods return.
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
-        if self._served.was_started and not self._served.is_running:
-            raise ConsumerStoppedError(f"the {self._name} is stopped")
+        self._check_not_stopped()
         thread, consumer = self._served.running()
 
         async def after_seeking_back() -> Result:
@@ -110,6 +109,10 @@ class TransactionalConsumer:
             return await work(consumer)
 
         return thread.call(after_seeking_back)
+
+    def _check_not_stopped(self) -> None:
+        if self._served.was_started and not self._served.is_running:
+            raise ConsumerStoppedError(f"the {self._name} is stopped")
 
     def _do(self, work: Callable[[Any], Result]) -> Result:
         """Run a function that does not block in the consumer's thread; at once, if a listener calls it there."""
@@ -161,8 +164,17 @@ class TransactionalConsumer:
         return record
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Yield records until the consumer is stopped. Raises ConsumerStoppedError if it is stopped already."""
+        self._check_not_stopped()
+        return self._until_stopped()
+
+    def _until_stopped(self) -> Iterator[ConsumerRecord]:
         while True:
-            yield self.getone()
+            try:
+                record = self.getone()
+            except ConsumerStoppedError:
+                return
+            yield record
 
     # --- transactions
 

@@ -40,6 +40,8 @@ def check_content(value: Any, key: Any, headers: Any) -> None:
     for what, content in (("value", value), ("key", key)):
         if not isinstance(content, bytes | bytearray | memoryview | None):
             raise TypeError(f"a {what} is bytes or None, not {type(content).__name__}: use a serializer")
+        if isinstance(content, memoryview) and not content.c_contiguous:
+            raise TypeError(f"a {what} is a memoryview whose bytes are not contiguous: copy it with bytes()")
     for header in headers or ():
         if not isinstance(header, tuple) or len(header) != 2:
             raise TypeError(f"headers are tuples of a str and bytes or None, not {header!r:.40}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
@@ -17,6 +19,8 @@ from stuntbroker.client.transactional_errors import (
 )
 
 Result = TypeVar("Result")
+NO_THREAD: Final = 0
+"""The id of no thread."""
 
 
 class _Pending:
@@ -70,12 +74,15 @@ class _Pending:
 class Calls:
     """The pending call of one producer, if there is one."""
 
-    _thread_id: int
-    _loop: asyncio.AbstractEventLoop  # Cached by `open`: before Python 3.12, get_running_loop makes a system call.
+    # Set by `open`.
+    _process_id: int
+    _loop: asyncio.AbstractEventLoop  # Before Python 3.12, get_running_loop makes a system call.
 
     def __init__(self, session: Session, max_block_ms: int) -> None:
         self.is_open = False
         """Whether the producer is started and not closed."""
+        self.thread_id = NO_THREAD
+        """Id of the thread of the event loop; NO_THREAD while the producer is not open, and in a forked process."""
         self.threads_send = False
         """Whether other threads than that of the event loop may send."""
         self.has_undelivered_state = False
@@ -89,8 +96,10 @@ class Calls:
     def open(self) -> None:
         """Accept calls from now on, on the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._thread_id = get_ident()
+        self._process_id = os.getpid()
+        self.thread_id = get_ident()
         self.is_open = True
+        _opened.add(self)
 
     @property
     def pending(self) -> Call | None:
@@ -120,11 +129,15 @@ class Calls:
 
         `is_sending`: any thread may call it if `threads_send`.
         """
-        is_foreign = get_ident() != self._thread_id and not (is_sending and self.threads_send)
-        if is_foreign or not self._loop.is_running():
+        is_foreign = get_ident() != self.thread_id and not (is_sending and self.threads_send)
+        if not is_foreign and self._loop.is_running():
+            return
+        what = f"{name}(): producer {self._session.transactional_id!r} belongs to"
+        if os.getpid() != self._process_id:
             raise IllegalStateError(
-                f"{name}(): producer {self._session.transactional_id!r} belongs to the event loop in which it was started"
+                f"{what} process {self._process_id}, not to its child {os.getpid()}: make a new one after the fork"
             )
+        raise IllegalStateError(f"{what} the event loop in which it was started")
 
     async def run(
         self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None
@@ -230,10 +243,9 @@ class Calls:
 
     def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
         text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
-        fault = self._session.last_fault
-        last = fault or self._session.fault_of_records()  # Records may still be delivered: this is not the cause.
+        last = self._session.last_fault or self._session.fault_of_records()
         error = OperationTimedOutError(text if last is None else f"{text} (last: {last.args[0]})")
-        error.__cause__ = fault
+        error.__cause__ = last
         return error
 
     def _closed_meanwhile(self, name: str) -> IllegalStateError:
@@ -248,11 +260,25 @@ class Calls:
     async def close(self) -> None:
         """Cancel the pending call, and accept no more calls."""
         self.is_open = False
+        self.thread_id = NO_THREAD
         for task in tuple(self._waiting):
             task.cancel()
         if self._pending is not None:
             self._pending.task.cancel()
             await asyncio.wait({self._pending.task})
+
+
+_opened: Final[WeakSet[Calls]] = WeakSet()
+"""Those of producers that are, or were, open in this process."""
+
+
+def _disown() -> None:
+    """Let no thread of a forked child use a producer of its parent, with which it shares the connections."""
+    for calls in _opened:
+        calls.thread_id = NO_THREAD
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 def _resolve(waiter: asyncio.Future[bool], has_ended: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from operator import index
@@ -201,7 +202,7 @@ class Dispatcher:
         """Fail the transaction if an exception has interrupted a change; raise a clearer error for a record that is refused."""
         if self._sender.is_changing:
             self.fail_interrupted("send", fault)
-        elif isinstance(fault, TypeError | ValueError):
+        elif isinstance(fault, TypeError | ValueError | BufferError):
             check_content(value, key, headers)
 
     def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:
@@ -267,13 +268,26 @@ class Dispatcher:
             await self._calls.within("send", self._ready(topic, partition))
         except OperationTimedOutError as fault:
             self._check_current(transaction)
-            is_known = bool(self._connections.partitions.of(topic))
-            self.fail(fault if is_known else OperationTimedOutError(f"{fault}: topic {topic!r} is not known"))
+            if self._connections.partitions.of(topic):
+                self.fail(fault)
+                return
+            late = OperationTimedOutError(f"{fault.args[0]}: topic {topic!r} is not known")
+            late.__cause__ = fault.__cause__
+            self.fail(late)
         except FatalError as fault:
+            self._check_current(transaction)
+            self._check_state()
             self._session.fail_fatal(fault)
+            self._sender.drop()
         except KafkaError as fault:
             self._check_current(transaction)
             self.fail(no_metadata(topic, fault))
+
+    async def pause(self) -> None:
+        """Let other tasks run between two records. Raises IllegalStateError if the transaction ends meanwhile."""
+        transaction = self._session.transactions
+        await asyncio.sleep(0)
+        self._check_current(transaction)
 
     async def partitions_for(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic. Raises as the producer's method of this name."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -412,8 +413,11 @@ class TransactionalProducer:
         Waits for metadata and for room in the buffer. Raises TransactionAbortableError, FatalError, IllegalStateError,
         errors of serializers, TypeError for wrong types; ValueError for an unknown partition and a negative timestamp.
         """
-        if not self._calls.is_open:
+        if get_ident() != self._calls.thread_id:
             self._calls.check_open("send")
+            self._calls.check_loop("send")
+        if self._sender.needs_pause:
+            await self._dispatcher.pause()
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
         if headers is not None and not isinstance(headers, list):
@@ -451,6 +455,8 @@ class TransactionalProducer:
         ValueError, TypeError for anything else, and the errors of `send`.
         """
         self._calls.check_open("send_batch")
+        if self._sender.needs_pause:
+            await self._dispatcher.pause()
         return await self._dispatcher.send_batch(read_batch(batch), topic, partition)
 
     async def flush(self) -> None:

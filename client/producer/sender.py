@@ -50,6 +50,8 @@ from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse
 from stuntbroker.protocol.topic_names import TopicPartition
 
+PAUSE_BYTES: Final = 256 << 10
+"""Bytes of full batches after which `send` lets other tasks of the event loop run."""
 IN_FLIGHT_MAX: Final = 5
 """Maximum batches in flight per partition: a broker remembers as many to detect duplicates (KIP-98)."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
@@ -101,6 +103,10 @@ class Sender:
             self._continue,
         )
         self._pump_due = False
+        self._full_bytes = 0
+        """Bytes of batches that were filled since the last `pump`."""
+        self.needs_pause = False
+        """Whether these are so many that other tasks should run before more records are added."""
         self._flushing = 0
         self._timeout = DeliveryTimeout(options.delivery_timeout_ms / 1000, self._check_expiry)
         self._waiting_for_room: deque[asyncio.Future[None]] = deque()
@@ -145,6 +151,7 @@ class Sender:
                 self.is_changing = False
                 return future
             queue.seal(batch, self._session.identity)
+            self._count_full(batch)
             self.pump_soon()
         batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
         future = self._fill(batch, timestamp_ms, key, value, headers)
@@ -178,6 +185,7 @@ class Sender:
         batch = EncodedBatch(queue, records.data, records.count, self._loop.time())
         queue.seal(batch, self._session.identity)  # Sequence numbers are in the order of the queue.
         self._queue(batch)
+        self._count_full(batch)
         self.pump_soon()
         self.is_changing = False
         return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
@@ -187,6 +195,10 @@ class Sender:
         if queue is None:
             queue = self._queues[topic, partition] = PartitionQueue(topic, partition, self._loop)
         return queue
+
+    def _count_full(self, batch: Batch) -> None:
+        self._full_bytes += batch.size
+        self.needs_pause = self._full_bytes >= PAUSE_BYTES
 
     def _queue(self, batch: Batch) -> None:
         queue = batch.queue
@@ -220,6 +232,8 @@ class Sender:
         """Send all batches that may be sent now."""
         with self.guard:
             self._pump_due = False
+            self._full_bytes = 0
+            self.needs_pause = False
             self._send()
 
     def _send(self) -> None:

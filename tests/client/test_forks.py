@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import pytest
 from fake_broker import FakeBroker
 
-from stuntbroker.client import blocking
+from stuntbroker.client import TransactionalConsumer, TransactionalProducer, blocking
 from stuntbroker.client.commands.cluster import Cluster
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -126,3 +127,33 @@ def test_blocking_clients_of_before_a_fork_are_refused_in_the_child_and_work_in_
         with producer.transaction():
             producer.send("t", b"x")
         assert [each.value for batch in consumer.getmany(timeout_ms=20_000).values() for each in batch] == [b"x"]
+
+
+@pytest.mark.stuntbroker(topics={"t": 1})
+async def test_asyncio_clients_of_before_a_fork_are_refused_in_the_child_and_work_in_the_parent(
+    stuntbroker: Broker,
+) -> None:
+    """A record of the child would have the sequence number of the parent's next one, which would be taken for a duplicate."""
+    async with (
+        TransactionalProducer(bootstrap_servers=stuntbroker.bootstrap, transactional_id="id", linger_ms=5) as producer,
+        TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="group") as consumer,
+    ):
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send("t", b"before", partition=0)
+        for call in (
+            lambda: producer.send("t", b"of the child", partition=0),
+            producer.flush,
+            producer.commit_transaction,
+            producer.stop,
+            lambda: producer.partitions_for("elsewhere"),
+        ):
+            said = in_a_child(lambda call=call: str(asyncio.run(call())))
+            assert said.startswith("IllegalStateError: ") and said.endswith("make a new one after the fork")
+        said = in_a_child(lambda: str(asyncio.run(consumer.getmany(timeout_ms=1))))
+        assert said.startswith("IllegalStateError: ")
+        await producer.send("t", b"after", partition=0)
+        await producer.commit_transaction()
+        records = await consumer.getmany(timeout_ms=20_000)
+
+    assert [each.value for batch in records.values() for each in batch] == [b"before", b"after"]

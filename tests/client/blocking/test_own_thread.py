@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import ConsumerStoppedError
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import IllegalStateError, blocking
@@ -82,6 +84,30 @@ def test_a_listener_seeks_to_the_offset_that_the_application_has_stored(
             consumer.subscribe(["t"], listener=listener)
         assert consumer.getone().value == b"c"
     assert listener.assignments == [{TopicPartition("t", 0)}]
+
+
+def test_a_stop_ends_the_iteration_of_another_thread(stuntbroker: Broker) -> None:
+    """As it ends `async for`; a new iteration of a stopped consumer is refused in both."""
+    stuntbroker.create_topic("t")
+    stuntbroker.produce("t", "x")
+    consumer = blocking.TransactionalConsumer("t", bootstrap_servers=stuntbroker.bootstrap, group_id="group")
+    consumer.start()
+    values: list[bytes] = []
+    has_read = threading.Event()
+
+    def read() -> str:
+        for record in consumer:
+            values.append(record.value)
+            has_read.set()
+        return "ended"
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(read)
+        assert has_read.wait(60)
+        consumer.stop()
+        assert (reading.result(60), values) == ("ended", [b"x"])
+    with pytest.raises(ConsumerStoppedError, match="is stopped"):
+        iter(consumer)
 
 
 WITHOUT_STREAM = """

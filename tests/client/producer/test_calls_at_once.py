@@ -325,7 +325,7 @@ async def test_records_from_another_event_loop_are_refused_and_change_nothing(le
         batch = producer.create_batch()
         batch.append(timestamp=None, key=None, value=b"x")
         for call in (
-            lambda: producer.send("t", b"x", partition=0),
+            lambda: producer.send("t", b"x", partition=0),  # Begins a batch, unless one is open.
             lambda: producer.send_batch(batch, "t", partition=0),
             lambda: producer.send("unknown", b"x"),
             lambda: producer.partitions_for("unknown"),
@@ -333,6 +333,8 @@ async def test_records_from_another_event_loop_are_refused_and_change_nothing(le
             with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
                 await asyncio.to_thread(asyncio.run, call())
         await producer.send("t", b"from its own", partition=0)
+        with pytest.raises(IllegalStateError, match="belongs to the event loop in which it was started"):
+            await asyncio.to_thread(asyncio.run, producer.send("t", b"x", partition=0))
         await producer.commit_transaction()
         await producer.stop()
         assert broker.committed == [b"from its own"]
@@ -405,8 +407,9 @@ async def test_a_time_out_error_names_the_last_error_of_the_broker(name: str, le
     is_over = False
     async with in_transaction(level, script, max_block_ms=100) as (producer, _):
         await producer.send("t", b"record", partition=0)
-        with pytest.raises(OperationTimedOutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        with pytest.raises(OperationTimedOutError, match="COORDINATOR_LOAD_IN_PROGRESS") as raised:
             await producer.commit_transaction()
+        assert getattr(raised.value.__cause__, "code", None) == LOADING
         is_over = True
 
 

@@ -13,16 +13,17 @@ import uvloop
 from model_broker import ModelBroker
 
 from stuntbroker.client import (
+    AuthenticationError,
     CommitFailedError,
     FailureType,
     IllegalStateError,
-    OperationTimedOutError,
     ProduceFailedError,
     State,
     TransactionAbortableError,
     TransactionalProducer,
 )
 from stuntbroker.client.connections.connections import Connections, Link
+from stuntbroker.client.producer.sender import PAUSE_BYTES
 from tests.kit.transactions.faults import Fault
 from tests.kit.transactions.repeated import repeated
 
@@ -163,6 +164,79 @@ async def test_send_waits_while_the_buffer_is_full(broker: ModelBroker) -> None:
     assert len(broker.committed) == 300
 
 
+@pytest.mark.parametrize(("name", "kept"), [("prepare", State.PREPARED_TRANSACTION), ("commit", State.READY)])
+async def test_an_error_of_a_send_that_outlives_its_transaction_is_not_fatal_for_the_producer(
+    broker: ModelBroker, name: str, kept: State
+) -> None:
+    async with in_transaction(broker, enable_2pc=True) as producer:
+        may_fail = asyncio.Event()
+
+        async def refused(topic: str) -> tuple[int, ...]:
+            await may_fail.wait()
+            raise AuthenticationError("the credentials were revoked")
+
+        await producer.send_and_wait("t", b"record", partition=0)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(producer._connections, "wait_for_topic", refused)
+            waiting = asyncio.create_task(producer.send("elsewhere", b"late"))
+            await asyncio.sleep(0)
+            state = await (producer.prepare_transaction() if name == "prepare" else producer.commit_transaction())
+            may_fail.set()
+            with pytest.raises(IllegalStateError):
+                await waiting
+        assert producer.state is kept
+        if state is not None:
+            await producer.complete_transaction(state)
+
+    assert broker.committed == [b"record"]
+
+
+async def test_a_fatal_error_of_a_send_fails_the_records_that_are_not_sent_yet_at_once(broker: ModelBroker) -> None:
+    async with in_transaction(broker, linger_ms=3_600_000) as producer:
+        lingering = await producer.send("t", b"record", partition=0)
+
+        async def refused(topic: str) -> tuple[int, ...]:
+            raise AuthenticationError("the credentials were revoked")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(producer._connections, "wait_for_topic", refused)
+            with pytest.raises(AuthenticationError):
+                await producer.send("elsewhere", b"refused")
+
+        assert producer.state is State.FATAL_ERROR
+        with pytest.raises(ProduceFailedError, match="the credentials were revoked") as failed:
+            lingering.result()
+        assert failed.value.failure_type is FailureType.TRANSACTION_FAILED
+
+
+@pytest.mark.parametrize("is_encoded", [False, True], ids=["records", "batches"])
+async def test_a_loop_of_sends_lets_other_tasks_run(broker: ModelBroker, is_encoded: bool) -> None:
+    async with in_transaction(broker) as producer:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        batch = producer.create_batch()
+        while batch.append(timestamp=None, key=None, value=b"x" * 1000) is not None:
+            pass
+        await producer.send_and_wait("t", b"first", partition=0)
+        task = asyncio.create_task(other())
+        for number in range(2 * PAUSE_BYTES // 1000):
+            if not is_encoded:
+                await producer.send("t", b"x" * 1000, partition=0)
+            elif not number % 10:
+                await producer.send_batch(batch, "t", partition=0)
+        turns_of_sends = turns
+        await producer.commit_transaction()
+        task.cancel()
+
+    assert turns_of_sends >= 1
+
+
 async def test_records_do_not_linger_while_the_buffer_is_full(broker: ModelBroker) -> None:
     async with in_transaction(broker, buffer_memory=500, linger_ms=3_600_000) as producer:
         for _ in range(20):
@@ -181,7 +255,10 @@ async def test_a_record_that_waits_for_buffer_memory_beyond_max_block_ms_fails_t
         await producer.send("t", b"x" * 200, partition=0)
         with pytest.raises(TransactionAbortableError, match="send\\(\\) of 'id' has not ended") as raised:
             await producer.send("t", b"x" * 200, partition=0)
-        assert type(raised.value.__cause__) is OperationTimedOutError
+        assert (str(raised.value.__cause__), raised.value.code) == (
+            "ResponseError: Produce to t-0: NOT_LEADER_OR_FOLLOWER (6)",
+            None,
+        )
         assert producer.state is State.ABORTABLE_ERROR
         broker.script = lambda request, count: None
 
@@ -354,6 +431,8 @@ async def test_send_accepts_all_bytes_and_integer_types_and_rejects_others_harml
                 await producer.send("t", b"refused", partition=partition)  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             await producer.send("t", b"refused", partition=1, timestamp_ms="now")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="not contiguous"):
+            await producer.send("t", memoryview(b"refused")[::2], partition=1)
         for kind in (bytes, bytearray, memoryview):
             record = await producer.send("t", kind(b"value"), key=kind(b"key"), partition=Number())  # type: ignore[arg-type]
             assert (await record).partition == 1
