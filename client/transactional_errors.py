@@ -86,7 +86,7 @@ class DisconnectedError(ProducerError):
 
 
 class RetriableError(ProducerError):
-    """Nothing is lost: the same call may be repeated."""
+    """The same call may be repeated: nothing is lost."""
 
     retriable = True
 
@@ -95,7 +95,8 @@ class OperationTimedOutError(RetriableError, KafkaTimeoutError):  # type: ignore
     """The call took longer than its time-out, which is `max_block_ms` for a producer.
 
     `commit_transaction`, `abort_transaction`, `init_transactions`, `join_transaction` and `complete_transaction` continue in
-    the background: repeat the same call, and no other. Any other call was cancelled.
+    the background: repeat the same call, and no other. Any other call was cancelled, and may be repeated. A time-out of `send`,
+    `send_offsets_to_transaction` or `prepare_transaction` fails the transaction instead (TransactionAbortableError).
     """
 
 
@@ -161,7 +162,7 @@ class FailureType(Enum):
 
 
 class ProduceFailedError(ProducerError):
-    """A record was not written; `__cause__` says why. Raised only by the future that `send` returns."""
+    """A record was not written; `__cause__` says why. Raised by the future that `send` returns, and by `send_and_wait`."""
 
     def __init__(self, message: str, failure_type: FailureType, code: int | None = None) -> None:
         super().__init__(message, code)

@@ -20,6 +20,7 @@ LONG_TESTS: Final[dict[str, str | None]] = {
     "client/test_template_under_faults.py::test_a_failed_request_neither_loses_nor_duplicates_records": ".*-1",
     "client/test_template_under_faults.py::test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_one":
         "2-.*|1-Add.*",
+    "client/test_template_under_faults.py::test_the_loop_does_not_notice_an_error_that_is_retried": "2-Produce.*",
     "client/test_template_under_faults.py::test_a_rebalance_during_a_transaction_neither_loses_nor_duplicates_records":
         None,
     "client/test_template_under_faults.py::test_fault_plans_neither_lose_nor_duplicate_records":

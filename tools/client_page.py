@@ -56,8 +56,9 @@ BLOCKING: Final = """\
 ## Without asyncio
 
 `from stuntbroker.client.blocking import TransactionalProducer, TransactionalConsumer`: the same calls with the same parameters
-and errors, which wait. Only what `send` returns is another class. Before `start`, a consumer can be given its subscription or
-assignment, and nothing can be asked of it.
+and errors, which wait. Only what `send` returns is another class, and a consumer is iterated by `for`. Before `start`, a consumer
+can be given its subscription or assignment, and nothing can be asked of it. At the end of a process, `stop` aborts an open
+transaction; if it is not called, the transaction is left to its time-out.
 """
 COLUMNS: Final = tuple(Request)
 REMARKS: Final = """\

@@ -269,7 +269,7 @@ class Calls:
 
 
 _opened: Final[WeakSet[Calls]] = WeakSet()
-"""Those of producers that are, or were, open in this process."""
+"""Calls of the producers that are, or were, open in this process."""
 
 
 def _disown() -> None:

@@ -271,9 +271,9 @@ class Dispatcher:
             if self._connections.partitions.of(topic):
                 self.fail(fault)
                 return
-            late = OperationTimedOutError(f"{fault.args[0]}: topic {topic!r} is not known")
-            late.__cause__ = fault.__cause__
-            self.fail(late)
+            error = OperationTimedOutError(f"{fault.args[0]}: topic {topic!r} is not known")
+            error.__cause__ = fault.__cause__
+            self.fail(error)
         except FatalError as fault:
             self._check_current(transaction)
             self._check_state()

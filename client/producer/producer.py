@@ -22,7 +22,7 @@ from stuntbroker.client.producer.arguments import Offsets, check_names, group_of
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, RecordMetadata, read_batch
 from stuntbroker.client.producer.blocks import TransactionBlock
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
+from stuntbroker.client.producer.coordination import Coordination, GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session
@@ -30,7 +30,7 @@ from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.producer.transactions import Transactions
 from stuntbroker.client.security import Security
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
-from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError, ProducerError
+from stuntbroker.client.transactional_errors import IllegalStateError, OperationTimedOutError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -46,10 +46,24 @@ class TransactionalProducer:
             async with producer.transaction():
                 await producer.send("orders", b"a record")
 
-    Options have the same names and units as those of AIOKafkaProducer. Additional options:
+    Options have the same names and units as those of AIOKafkaProducer, times in milliseconds and sizes in bytes:
+
+    - `bootstrap_servers`: "host:port" of one or more brokers, with commas or as a list.
+    - `transaction_timeout_ms`: how long a transaction may stay open before its coordinator aborts it; 60,000 by default.
+    - `key_serializer`, `value_serializer`: functions that return the bytes of a key or value.
+    - `compression_type`: None, "gzip", "snappy", "lz4" or "zstd".
+    - `max_batch_size`: size of a batch, before compression, to which no record is added any more.
+    - `max_request_size`: maximum size of a record, and of the batches of one request.
+    - `linger_ms`: how long a batch waits for more records.
+    - `partitioner`: function of a key, all partitions, and those with a leader; the default is that of Apache Kafka's clients.
+    - `request_timeout_ms`: how long a response may take before the connection is closed and the request sent again.
+    - `retry_backoff_ms`: how long to wait before a request is sent again.
+    - `metadata_max_age_ms`, `connections_max_idle_ms`: when metadata is read again, and an unused connection closed.
+
+    Additional options:
 
     - `enable_2pc`: transactions take part in two-phase commit (KIP-939): they do not time out, and `prepare_transaction`
-      can be called. Excludes `transaction_timeout_ms`, which is 60,000 by default.
+      can be called. Excludes `transaction_timeout_ms`.
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
     - `delivery_timeout_ms`: how long a record may remain unacknowledged before its transaction fails.
     - `buffer_memory`: bytes of unacknowledged records that the producer may hold; `send` waits while there are more.
@@ -57,7 +71,8 @@ class TransactionalProducer:
     - `tracer`: an OpenTelemetry tracer, for a span of each transaction and each record. Expensive for small records.
     - `on_measurement`: a function that is called with a `Measurement` of each batch, commit and abort. Keep it short.
 
-    A producer belongs to one event loop, and is not usable after a fork. Errors are in `stuntbroker.client`.
+    A producer belongs to one event loop: in other threads, and in a forked process, its methods raise IllegalStateError.
+    Errors are in `stuntbroker.client`.
     """
 
     _starting: Connections | None = None
@@ -482,25 +497,4 @@ class TransactionalProducer:
         self._calls.check(Call.SEND_OFFSETS)
         if not offsets:
             return
-        group, committed = group_of(group_metadata), offsets_of(offsets)
-        try:
-            await self._calls.within("send_offsets_to_transaction", self._coordination.commit_offsets(group, committed))
-        except OperationTimedOutError as fault:
-            self._session.fail_unless_committing(fault, bump=True)
-            self._sender.drop()
-            self._calls.check(Call.SEND_OFFSETS)
-        except asyncio.CancelledError:
-            # It is not known whether the offsets are part of the transaction: a commit could lose them.
-            self._session.fail_unless_committing(
-                ProducerError("send_offsets_to_transaction() was cancelled"), bump=True
-            )
-            self._sender.drop()
-            raise
-        except StoppedError as fault:
-            self._session.check(Call.SEND_OFFSETS)
-            raise IllegalStateError(
-                f"send_offsets_to_transaction() of {self.transactional_id!r}: {fault.args[0]}"
-            ) from None
-        except ProducerError:
-            self._sender.drop()
-            raise
+        await self._transactions.send_offsets(group_of(group_metadata), offsets_of(offsets))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+
 from stuntbroker.client.logger import log
 from stuntbroker.client.prepared_state import PreparedTxnState
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.coordination import Coordination, StoppedError
+from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
 from stuntbroker.client.transactional_errors import (
     FatalError,
     IllegalStateError,
+    OperationTimedOutError,
     ProducerError,
     TransactionAbortableError,
     UnexpectedError,
 )
+from stuntbroker.protocol.topic_names import TopicPartition
 
 
 class Transactions:
@@ -112,6 +117,27 @@ class Transactions:
         self._sender.start_epoch()
         session.reset_transaction()
         session.move(State.READY)
+
+    async def send_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Commit offsets of a group as part of the transaction. `offsets`: (offset, metadata)."""
+        name = Call.SEND_OFFSETS
+        try:
+            await self._calls.within(name, self._coordination.commit_offsets(group, offsets))
+        except OperationTimedOutError as fault:
+            self._session.fail_unless_committing(fault, bump=True)
+            self._sender.drop()
+            self._calls.check(name)
+        except asyncio.CancelledError:
+            # It is not known whether the offsets are part of the transaction: a commit could lose them.
+            self._session.fail_unless_committing(ProducerError(f"{name}() was cancelled"), bump=True)
+            self._sender.drop()
+            raise
+        except StoppedError as fault:
+            self._session.check(name)
+            raise IllegalStateError(f"{name}() of {self._session.transactional_id!r}: {fault.args[0]}") from None
+        except ProducerError:
+            self._sender.drop()
+            raise
 
     async def prepare(self) -> None:
         """Prepare the transaction when no request is in flight: a later failure could not prevent the commit any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,14 +128,14 @@ RESTARTED = (Kind.RECOVERABLE,)
 STOPPED = (Kind.CONFIGURATION, Kind.FATAL)
 
 
-def errors_of(request_kind: Request) -> list[tuple[ErrorCode, Kind]]:
-    """Return (error, kind) of each error of the table that is not retried, and of one that the table does not have."""
+def errors_of(request_kind: Request, are_retried: bool = False) -> list[tuple[ErrorCode, Kind]]:
+    """Return (error, kind) of each error of the table that is retried or not, and of one that the table does not have."""
     errors = [(ErrorCode(code), kind_of(request_kind, code, NO_FACTS)) for code in (*TABLE[request_kind], UNNAMED)]
     return [
         (code, kind)
         for code, kind in errors
         # DUPLICATE_SEQUENCE_NUMBER means that the records are written, which would be false for an injected error.
-        if kind not in (Kind.RETRY, Kind.REFRESH) and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        if (kind in (Kind.RETRY, Kind.REFRESH)) is are_retried and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     ]
 
 
@@ -162,6 +163,24 @@ async def test_the_loop_goes_on_after_an_abortable_error_and_ends_after_a_fatal_
         check(stuntbroker, count)
 
 
+@pytest.mark.parametrize(("level", "api", "request_kind"), REQUESTS)
+async def test_the_loop_does_not_notice_an_error_that_is_retried(
+    level: int, api: str, request_kind: Request, stuntbroker_factory: Callable[..., Broker]
+) -> None:
+    stuntbroker = stuntbroker_factory(**{"transaction.version": level})
+    await asyncio.to_thread(prepare, stuntbroker)
+    count = RECORDS
+    for code, _ in errors_of(request_kind, are_retried=True):
+        fault = await asyncio.to_thread(
+            stuntbroker.faults.add, api, transactional_id="billing-1", times=1, error=code.name
+        )
+        await asyncio.to_thread(stuntbroker.produce, "orders", b"order %02d" % count)
+        count += 1
+        assert await run(stuntbroker, count) == 1, code.name
+        assert fault.fired == 1, code.name
+    check(stuntbroker, count)
+
+
 @pytest.mark.parametrize("level", APIS)
 async def test_the_loop_that_only_writes_writes_each_value_once(
     level: int, stuntbroker_factory: Callable[..., Broker]
@@ -175,7 +194,7 @@ async def test_the_loop_that_only_writes_writes_each_value_once(
             continue
         verb = {"error": "NOT_LEADER_OR_FOLLOWER"} if (api, name) == MISPLACED_PRODUCE else VERBS[name]
         fault = await asyncio.to_thread(broker.faults.add, api, transactional_id="writer-1", times=count, **verb)
-        values = [f"{api}, {name}, {count}: {number}".encode() for number in range(3)]
+        values = deque(f"{api}, {name}, {count}: {number}".encode() for number in range(3))
         expected += values
         for _ in range(count if (api, name) in FATAL else 0):
             with pytest.raises(ApplicationRecoverableError):
@@ -196,8 +215,13 @@ async def test_the_loop_that_only_writes_goes_on_after_an_abortable_error_and_en
     await asyncio.to_thread(broker.create_topic, "numbers")
     expected = []
     for code, kind in errors_of(request_kind):
-        fault = await asyncio.to_thread(broker.faults.add, api, transactional_id="writer-1", times=1, error=code.name)
-        values = [f"{code.name} {number}".encode() for number in range(2)]
+        nth = (
+            1 if api in ("FindCoordinator", "InitProducerId") else 2
+        )  # A function that is called again must not write the first value again.
+        fault = await asyncio.to_thread(
+            broker.faults.add, api, transactional_id="writer-1", nth=nth, times=1, error=code.name
+        )
+        values = deque(f"{code.name} {number}".encode() for number in range(2))
         expected += values
         if kind in (*RESTARTED, *STOPPED):
             with pytest.raises(FatalError) as raised:
@@ -218,10 +242,11 @@ async def test_the_loop_that_only_writes_continues_after_a_time_out(
     await asyncio.to_thread(broker.create_topic, "numbers")
     write_all = loop_of_the_page("write_all")
     await asyncio.to_thread(broker.faults.add, "EndTxn", advance_ms=120_000, times=1)
+    values = deque([b"late", b"in time"])
     if level == 1:
         with pytest.raises(ProducerFencedError):
-            await write_all(broker.bootstrap, [b"late", b"in time"])
-    await write_all(broker.bootstrap, [b"late", b"in time"])
+            await write_all(broker.bootstrap, values)
+    await write_all(broker.bootstrap, values)
 
     assert broker.values("numbers") == [b"late", b"in time"]
 
