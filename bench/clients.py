@@ -1,7 +1,7 @@
 """Compare transactional producers for Python, alternating between them, against one Stuntbroker.
 
-    python bench/clients.py                       three rounds (about two minutes)
-    python bench/clients.py --rounds 1 --quick
+    python bench/clients.py                       three rounds of the source, and of the compiled wheel (about six minutes)
+    python bench/clients.py --rounds 1 --quick --build source
 
 Each client runs in a process of its own. CPU time is that of the client's process; bench/run.py measures the broker's.
 This is a benchmark, not a test: a missed goal does not change the exit status.
@@ -10,6 +10,7 @@ This is a benchmark, not a test: a missed goal does not change the exit status.
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -17,9 +18,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import bare_client
+from systems import Unavailable, compiled_wheel
 
 TOPIC = "clients"
 PARTITIONS = 3
@@ -30,6 +33,8 @@ PRODUCERS = 20
 """Number of producers with concurrent transactions."""
 CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking", "bare", "bare-uvloop")
 """`bare` only sends requests that were encoded before: transactions one after another cannot be faster on an event loop."""
+SOURCE = "source"
+BUILDS = (SOURCE, "compiled")
 SUBJECT = "ours"
 GOALS = {
     ("transactions_per_s", "aiokafka"): 3.0,
@@ -52,6 +57,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--quick", action="store_true", help="a tenth of the work")
     options.add_argument("--clients", default=",".join(CLIENTS), help="clients to measure, separated by commas")
+    options.add_argument("--build", choices=(*BUILDS, "both"), default="both", help="what to measure (default: both)")
     options.add_argument("--measure", nargs=2, metavar=("CLIENT", "BOOTSTRAP"), help=argparse.SUPPRESS)
     chosen = options.parse_args()
     scale = 0.1 if chosen.quick else 1.0
@@ -62,8 +68,26 @@ def main() -> int:
     unknown = sorted(set(names) - set(CLIENTS))
     if unknown:
         options.error(f"unknown: {', '.join(unknown)}; there are {', '.join(CLIENTS)}")
-    show(run(names, chosen.rounds, chosen.quick))
-    return 0
+    if chosen.build == SOURCE:
+        show(run(names, chosen.rounds, chosen.quick))
+        return 0
+    builds = BUILDS if chosen.build == "both" else (chosen.build,)
+    return max(measured_apart(build, sys.argv[1:]) for build in builds)
+
+
+def measured_apart(build: str, arguments: list[str]) -> int:
+    """Measure one build in a process of its own, where broker and clients import it; return the exit status."""
+    environment = dict(os.environ)
+    if build != SOURCE:
+        try:
+            folder = compiled_wheel()
+        except Unavailable as fault:
+            print(f"compiled: {fault}")
+            return 0
+        environment |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parent}"}
+    print(f"{build}:", flush=True)
+    command = [sys.executable, __file__, *arguments, "--build", SOURCE]
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 def run(names: list[str], rounds: int, quick: bool) -> dict[str, list[Figures]]:

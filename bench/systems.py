@@ -74,8 +74,11 @@ def _us() -> str:
     )
 
 
-def _compiled() -> str:
-    """Return the command for the compiled wheel, with its dependencies from the current environment."""
+def compiled_wheel() -> Path:
+    """Build the compiled wheel; return the folder of its contents, which needs the dependencies of the current environment.
+
+    Raises Unavailable.
+    """
     built = _run([sys.executable, str(ROOT / "tools" / "build_wheel.py"), "--dist", str(CACHE / "dist")])
     if "(compiled)" not in built:
         raise Unavailable(built.split("\n")[-1])
@@ -85,8 +88,12 @@ def _compiled() -> str:
     with ZipFile(wheel) as archive:
         archive.extractall(folder)
     _run([sys.executable, "-m", "compileall", "-q", str(folder)])
+    return folder
+
+
+def _compiled() -> str:
     return (
-        f"env PYTHONSAFEPATH=1 PYTHONPATH={quote(str(folder))} {quote(sys.executable)} -m stuntbroker.cli serve"
+        f"env PYTHONSAFEPATH=1 PYTHONPATH={quote(str(compiled_wheel()))} {quote(sys.executable)} -m stuntbroker.cli serve"
         " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
     )
 
