@@ -23,7 +23,6 @@ from stuntbroker.protocol.batches.records import (
     MAGIC_AT,
     BatchHeader,
     read_header,
-    unzigzag,
     unzigzag32,
 )
 from stuntbroker.protocol.caches import keep
@@ -263,7 +262,7 @@ def _skip_in_window(records: bytes, count: int) -> tuple[int, int]:
                     length += (second << 6) - 64  # Zigzag of (byte & 0x7f | second << 7)
                     start += 1
                 else:
-                    length, start = unzigzag(records, pos)
+                    length, start = unzigzag32(records, pos)
                     if length > LENGTH_MAX:
                         break
             if not length:

@@ -407,12 +407,12 @@ def read_records(
         raise DecodeError(f"a batch of {header.count} records", pos)
     for number in range(header.count):
         try:
-            length, pos = unzigzag(payload, pos)
+            length, pos = unzigzag32(payload, pos)
             stop = pos + length
             if length < 0 or stop > end:
                 raise DecodeError(f"record {number} of {header.count} runs past the end", pos)
             delta, at = unzigzag(payload, pos + 1)
-            offset_delta, at = unzigzag(payload, at)
+            offset_delta, at = unzigzag32(payload, at)
             key, at = _read_field(payload, at, stop)
             value, at = _read_field(payload, at, stop)
             headers, at = _read_headers(payload, at, stop, headers_max)
@@ -466,7 +466,7 @@ def only_record(batch: bytes) -> tuple[bytes, bytes | None] | None:
 
 
 def _read_field(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
-    length, pos = unzigzag(buf, pos)
+    length, pos = unzigzag32(buf, pos)
     if length < 0:
         return None, pos
     stop = pos + length
@@ -476,7 +476,7 @@ def _read_field(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(buf: Buffer, pos: int, end: int, kept_max: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, pos = unzigzag(buf, pos)
+    count, pos = unzigzag32(buf, pos)
     if not count:
         return (), pos
     if count < 0 or count > end - pos:

@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stuntbroker.protocol.batches import records as record_batches
 from stuntbroker.protocol.batches import walk as record_walk
-from stuntbroker.protocol.batches.check import small_records_wrong
-from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader, read_records, unzigzag32, zigzag
+from stuntbroker.protocol.batches.check import READ_MAX, records_fill, records_fill_in_steps, small_records_wrong
+from stuntbroker.protocol.batches.records import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    BatchHeader,
+    read_header,
+    read_records,
+    seal,
+    unzigzag32,
+    zigzag,
+)
 from stuntbroker.protocol.batches.walk import FAULTS_MAX, UNUSUAL_STEPS, Walked, spans, walk
 from stuntbroker.protocol.primitives import DecodeError
 
@@ -265,6 +276,42 @@ def test_an_int32_may_have_five_bytes_and_keeps_32_bits() -> None:
         assert unzigzag32(b"x" + long(value), 1) == (value, 6)
     with pytest.raises(DecodeError):
         unzigzag32(b"\x80" * 5 + b"\0", 0)
+
+
+def above_32_bits(value: int) -> bytes:
+    """A varint in five bytes whose last has bits that do not belong to an int32, which Java drops."""
+    encoded = bytearray(long(value))
+    encoded[-1] |= 0x70
+    return bytes(encoded)
+
+
+@pytest.mark.parametrize("count", [1, 2, READ_MAX + 1])
+@pytest.mark.parametrize("field", ["length", "offset", "key", "value", "headers"])
+def test_all_readers_of_records_drop_the_bits_of_an_int32_above_32(field: str, count: int) -> None:
+    given: dict[str, Any] = {
+        "key": {"key": above_32_bits(1) + b"k"},
+        "value": {"value": above_32_bits(1) + b"v"},
+        "headers": {"headers": above_32_bits(0)},
+    }.get(field, {})
+    first = record(above_32_bits(0) if field == "offset" else 0, **given)
+    if field == "length":
+        first = above_32_bits(len(first) - 1) + first[1:]
+    payload = first + b"".join(record(number) for number in range(1, count))
+    batch = bytearray(HEADER_SIZE) + payload
+    record_batches.HEADER.pack_into(
+        batch, 0, 0, len(batch) - LOG_OVERHEAD, 0, 2, 0, 0, count - 1, NOW, NOW, -1, -1, -1, count
+    )
+    seal(batch)
+    head = read_header(batch)
+
+    assert records_fill(batch, head)
+    assert list(records_fill_in_steps(batch, head))[-1]
+    assert [(each.offset, each.key, each.value) for each in read_records(head, payload)] == [
+        (number, b"k", b"v") for number in range(count)
+    ]
+    assert [span.offset for span in spans(head, payload)] == list(range(count))
+    walked = walk(payload, 0, head, MANY)
+    assert (walked.wrong, walked.faults, walked.unread) == (None, (), False)
 
 
 # --- cost of a walk

@@ -317,8 +317,8 @@ def test_a_batch_that_compaction_left_empty_has_no_records() -> None:
         ("10 00 00 00 01 01 02 01 01",    "header is null"),
         ("14 00 00 00 01 01 feffffff0f",  "more headers"),
         ("14 00 00 00 feffffff0f 01 00",  "runs past the end"),
-        ("feffffffffffffffff01",          "runs past the end"),
-        ("ff ff ff ff ff ff ff ff ff 7f", "above 64 bits"),
+        ("feffffffffffffffff01",          "more than 5 bytes"),
+        ("fe ff ff ff 0f",                "runs past the end"),
     ],
 )  # fmt: skip
 def test_a_malformed_record_is_refused(record: str, why: str) -> None:
