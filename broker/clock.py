@@ -1,4 +1,4 @@
-"""The only place that reads the system clock, and a manual clock for tests.
+"""The only place that reads the system clock, but for the time of log lines; and a manual clock for tests.
 
 | reading | for | effect of a step of the machine's clock |
 |---|---|---|
@@ -28,6 +28,10 @@ class Clock:
     def monotonic_ms(self) -> int:
         """Return milliseconds since an arbitrary moment; never goes back."""
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_at_ms(self, at_ms: int) -> int:
+        """Return what `monotonic_ms` will be at a wall-clock time, unless that is set before."""
+        return at_ms - self.now_ms() + self.monotonic_ms()
 
     def client_ms(self) -> int:
         """Return `monotonic_ms` for measuring how long a client has been silent; the clock of `control` does not move it."""

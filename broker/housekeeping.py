@@ -134,9 +134,8 @@ class Housekeeping:
 
     def _earliest_ms(self, times_ms: Iterable[int | None]) -> int | None:
         """Return the earliest of some wall-clock times, converted to monotonic ms; None if there is none."""
-        clock = self.broker.clock
         earliest_ms = min((each for each in times_ms if each is not None), default=None)
-        return None if earliest_ms is None else earliest_ms - clock.now_ms() + clock.monotonic_ms()
+        return None if earliest_ms is None else self.broker.clock.monotonic_at_ms(earliest_ms)
 
     def expire_producers(self) -> None:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""

@@ -69,7 +69,7 @@ class HasAuthorizer(Protocol):
 
 
 class HasAcls(Protocol):
-    """ACLs."""
+    """The ACLs of the cluster."""
 
     @property
     def acls(self) -> Acls:
@@ -89,7 +89,7 @@ class HasClock(Protocol):
 
 
 class HasTimers(Protocol):
-    """Timers."""
+    """The broker's scheduler."""
 
     timers: Timers
 
@@ -179,7 +179,7 @@ class HasRouter(Protocol):
 
     @property
     def router(self) -> Routes:
-        """The router."""
+        """The routes of all APIs."""
 
 
 class HasConfigChanges(Protocol):

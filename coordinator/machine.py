@@ -286,8 +286,6 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     prepare = PREPARE[request.commit]
     requested_id, requested, stored, phase = request.producer_id, request.producer_epoch, txn.producer_epoch, txn.phase
     is_current = stored == requested and requested_id == txn.producer_id
-    if is_current and phase is ONGOING and not txn.is_recovered and txn.timed_out_epoch == -1:
-        return _prepare_with_bump(txn, prepare, context)
     if has_timed_out(txn, requested_id, requested):
         return _unchanged(txn, _TIMED_OUT)
     if txn.is_recovered:

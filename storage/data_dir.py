@@ -41,9 +41,10 @@ from stuntbroker.storage.leader_epochs import (
 )
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import Deleted, FolderAction, check_ownership, metadata_of, plan_actions, stray_name
-from stuntbroker.storage.partition import PartitionLog, allow_writing
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
+from stuntbroker.storage.turn import allow_writing
 
 LISTED_FROM: Final = 64
 """Number of partitions above which their names are looked up in one listing of the folder."""

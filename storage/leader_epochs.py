@@ -72,9 +72,9 @@ def as_checkpoint(epochs: LeaderEpochs) -> str:
 
 def read_checkpoint(text: str) -> LeaderEpochs:
     """Return the epochs that a checkpoint lists. Raises ValueError."""
-    version, count, *lines = text.splitlines()
+    version, count, *lines, trailer = text.split("\n")
     epochs = tuple(LeaderEpoch(int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines))
     rises = all(before < after and start <= end for (before, start), (after, end) in pairwise(epochs))
-    if version != "0" or int(count) != len(epochs) or not rises or not epochs or min(map(min, epochs)) < 0:
+    if version != "0" or int(count) != len(epochs) or trailer or not rises or not epochs or min(map(min, epochs)) < 0:
         raise ValueError("it is not a list of ascending leader epochs")
     return epochs

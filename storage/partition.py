@@ -34,7 +34,7 @@ from stuntbroker.storage.points import Points
 from stuntbroker.storage.producers import Producer, ProducerStates, RememberedBatch, last_offset_of
 from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
-from stuntbroker.storage.turn import Turn
+from stuntbroker.storage.turn import Turn, allow_writing, ignore_fault
 
 BUFFERED_BELOW: Final = 8_192
 """Batches below this many bytes are buffered until the end of the turn; larger ones are written immediately."""
@@ -48,14 +48,6 @@ _stamped: Final = Struct(">qii").pack
 
 Appended = tuple[ErrorCode, int, int]
 """(error, base offset, log append time in ms); offset and time are -1 if there is none."""
-
-
-def _ignore_fault(fault: StorageError) -> None:
-    """Ignore a failed write: without a broker, only the caller of the append gets the error."""
-
-
-def allow_writing() -> None:
-    """Allow every write: without a broker, no log asks whether a write to another one has failed."""
 
 
 class PartitionLog(SegmentedLog):
@@ -122,7 +114,7 @@ class PartitionLog(SegmentedLog):
         """Whether the syncer is to sync what was written."""
         self.register_unsynced: Callable[[PartitionLog], None] | None = None
         """Called with the log at its first write after a sync; None if writes need no sync."""
-        self.failed: Callable[[StorageError], None] = _ignore_fault
+        self.failed: Callable[[StorageError], None] = ignore_fault
         """Called with the error of every failed write."""
         self.check_writable: Callable[[], None] = allow_writing
         """Raises StorageError after a write to any log of the broker has failed, so that nothing more is written."""
@@ -146,6 +138,11 @@ class PartitionLog(SegmentedLog):
         self.failed, self.check_writable, self.points = turn.fail, turn.check, turn.points
         if buffers:
             self.turn = turn
+
+    def configure(self, config: LogConfig) -> None:
+        """Apply a changed configuration from the next batch on."""
+        self.config = config
+        self.forget_limits()
 
     # --- offsets
 
@@ -332,9 +329,9 @@ class PartitionLog(SegmentedLog):
             segment.update_indexes(size, last_offset, max_timestamp)
             # Until one of these limits is exceeded, the fast path above is taken.
             segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
-            segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
-            is_late = segment.max_timestamp > segment.fast_path_timestamp_max
-            if is_late or last_offset - segment.base_offset >= OFFSETS_MAX // 2:
+            segment.fast_path_timestamp_max = segment.timestamp_max(config.segment_ms)
+            spans_too_long = segment.max_timestamp > segment.fast_path_timestamp_max
+            if spans_too_long or last_offset - segment.base_offset >= OFFSETS_MAX // 2:
                 segment.fast_path_size_max = -1
         self.next_offset = last_offset + 1
         if not self.is_in_turn and not turn_is_ending:
@@ -378,7 +375,7 @@ class PartitionLog(SegmentedLog):
             segment.first_timestamp = max_timestamp
         elif (
             segment.size + size > config.segment_bytes
-            or max_timestamp - segment.first_timestamp > config.segment_ms
+            or max_timestamp > segment.timestamp_max(config.segment_ms)
             or last_offset - segment.base_offset > OFFSETS_MAX
         ):
             segment = self._roll()

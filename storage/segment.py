@@ -27,7 +27,7 @@ from typing import Final
 from stuntbroker.protocol.batches.records import EPOCH_AT, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, crc_of, read_header
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.data_folder import INDEX_SUFFIXES, SEGMENT_SUFFIXES, segment_name
-from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.primitives import INT64_MAX, Buffer
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
 from stuntbroker.storage.errors import StorageError, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
@@ -184,12 +184,17 @@ class Segment:
             return self.max_timestamp
         return self.disk.modified_ns(self.path + ".log") // 1_000_000
 
+    def timestamp_max(self, segment_ms: int) -> int:
+        """Return the largest timestamp that still belongs to this segment, by `segment.ms`."""
+        # Unlike Kafka: if the first batch has no timestamp, Kafka takes the time when the segment was created.
+        return self.first_timestamp + segment_ms if self.first_timestamp >= 0 else INT64_MAX
+
     def update_indexes(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Update size and indexes for a batch that was written or buffered at position `self.size`."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self.first_timestamp < 0:
+        if not self.size:
             self.first_timestamp = max_timestamp
         if self.size - self.indexed_to > INDEX_INTERVAL:
             self.index_offsets.append(last_offset)

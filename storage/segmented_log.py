@@ -46,8 +46,12 @@ class SegmentedLog:
         self.waiters: set[Callable[[], None]] = set()
         """Called when there are more records to read, some before the producers are updated: a waiter may only note that."""
 
+    def forget_limits(self) -> None:
+        """Let the next append look at everything again, because the log's configuration, or whether it exists, has changed."""
+        self.active.fast_path_size_max = -1
+
     def wake_waiters(self) -> None:
-        """Call those who wait for more records."""
+        """Call the functions that wait for more records."""
         for waiter in self.waiters:
             waiter()
 

@@ -24,6 +24,14 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.points import Points
 
 
+def ignore_fault(fault: StorageError) -> None:
+    """Ignore a failed write: without a broker, only the caller of the append gets the error."""
+
+
+def allow_writing() -> None:
+    """Allow every write: without a broker, no log asks whether a write to another one has failed."""
+
+
 class BufferedLog(Protocol):
     """A log with buffered appends."""
 
@@ -32,7 +40,7 @@ class BufferedLog(Protocol):
     waiters: set[Callable[[], None]]
 
     def wake_waiters(self) -> None:
-        """Call those who wait for more records."""
+        """Call the functions that wait for more records."""
 
     def batch_records(self) -> None:
         """Put the broker's own records into batches. Raises StorageError."""
@@ -61,7 +69,7 @@ class Receiver(Protocol):
 
 
 def _wake(logs: list[BufferedLog]) -> None:
-    """Call those who wait for more records in these logs."""
+    """Call the functions that wait for more records in these logs."""
     for log in logs:
         if log.waiters:
             log.wake_waiters()

@@ -44,12 +44,11 @@ def change_leader(
     placement.leader = leader
     try:
         broker.topics.journal_placements(topic, [index])
+        broker.events.info("leader_changed", topic=topic.name, partition=index, leader=leader, leader_epoch=epoch)
     except StorageError:
         placement.leader = before  # The new leader epoch stays.
         raise
     finally:
-        facts = {"leader": placement.leader, "leader_epoch": epoch}
-        broker.events.info("leader_changed", topic=topic.name, partition=index, **facts)
         if topic.is_internal:
             _hand_over(broker, topic, index, load_ms)
         for waiter in list(log.waiters):
@@ -154,6 +153,10 @@ def elect_any(broker: MovePorts, topic: Topic, index: int) -> bool:
     up = [node_id for node_id in placement.replicas if broker.nodes.by_id[node_id].is_up]
     if placement.leader != NO_LEADER or not up:
         return False
-    placement.in_sync = tuple(up)
-    change_leader(broker, topic, index, up[0])
+    before, placement.in_sync = placement.in_sync, tuple(up)
+    try:
+        change_leader(broker, topic, index, up[0])
+    except StorageError:
+        placement.in_sync = before
+        raise
     return True

@@ -194,9 +194,9 @@ class Connection(asyncio.BufferedProtocol):
     def _resume(self) -> None:
         self.is_paused = self._is_writing_paused or self._is_held
         if not self.is_paused:
-            self._continue_writing()
+            self._resume_after_pause()
 
-    def _continue_writing(self) -> None:
+    def _resume_after_pause(self) -> None:
         """Handle the requests that arrived during a pause."""
         if not self.is_busy and not self._is_handling_frames:
             self._continue()

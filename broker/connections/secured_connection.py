@@ -90,11 +90,11 @@ class SecuredConnection(Connection):
         while self._unsent and not self.is_paused:
             self._turn.deliver(self.transport, self._unsent.popleft())
 
-    def _continue_writing(self) -> None:
+    def _resume_after_pause(self) -> None:
         """Send more of a large response, then handle further requests."""
         self._write_unsent()
         if not self.is_paused:
-            super()._continue_writing()
+            super()._resume_after_pause()
 
     def close(self) -> None:
         """Encrypt what was not sent yet of a large response, and close the connection after it."""

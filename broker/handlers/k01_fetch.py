@@ -244,7 +244,7 @@ class _Fetch:
                 yield STEP_COST
             name, index = key
             topic = self._find(name)
-            # Unlike Kafka: asked again whenever a waiting request is read again; Kafka asks when the request arrives.
+            # Unlike Kafka: permissions are asked for again whenever a waiting request is read again, not only when it arrives.
             if checks_permissions and not self._may_read(name, topic):
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 KEY: Final = 20
 VERSIONS = range(1, 7)
+DISABLED_FROM: Final = 3
+"""First version with TOPIC_DELETION_DISABLED."""
 
 
 def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
@@ -44,7 +46,7 @@ def handle(request: Asking[Uses], body: DeleteTopicsRequest, version: int) -> De
     broker = request.broker
     wanted = topics_to_delete(body, version)
     if not broker.config["delete.topic.enable"]:
-        error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+        error = ErrorCode.TOPIC_DELETION_DISABLED if version >= DISABLED_FROM else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(
             responses=[
                 DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted

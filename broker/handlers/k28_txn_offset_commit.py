@@ -171,10 +171,10 @@ class _Commit:
         )
         for answer, error in zip(self.answers, errors, strict=True):
             answer.error_code = error
-        if is_no_member := NO_MEMBER.intersection(errors):
+        if member_errors := NO_MEMBER.intersection(errors):
             fences = self.request.broker.transactions.fences
             identity = Identity(body.producer_id, body.producer_epoch)
-            fences.record_refusal(self.request, body.transactional_id, identity, min(is_no_member))
+            fences.record_refusal(self.request, body.transactional_id, identity, min(member_errors))
         self.request.reply(self.response)
 
     def _fail(self, error: int) -> None:

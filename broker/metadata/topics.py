@@ -335,7 +335,7 @@ class Topics:
         topic.configs = configs
         config = self.log_config(topic)
         for log in topic.partitions:
-            log.config = config
+            log.configure(config)
 
     def reconfigure(self) -> None:
         """Apply changed broker properties to all logs whose topics do not override them."""
@@ -346,7 +346,7 @@ class Topics:
             if config is None:
                 config = alike[key] = self.log_config(topic)
             for log in topic.partitions:
-                log.config = config
+                log.configure(config)
 
     def _remove(self, topic: Topic) -> Iterator[None]:
         del self.by_name[topic.name]
@@ -359,7 +359,7 @@ class Topics:
         for log in topic.partitions:
             del self.logs[log.name]
             log.is_deleted = True
-            log.active.fast_path_size_max = -1  # So that no append misses that.
+            log.forget_limits()  # So that no append misses that.
         self._being_removed.add(topic.name)
         try:
             for log in topic.partitions:

@@ -92,6 +92,7 @@ class Events:
             structlog.PrintLogger(sys.stderr),
             processors=[
                 structlog.processors.add_log_level,
+                # The machine's time, also when a test has changed the broker's: lines are compared with those of other programs.
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.processors.format_exc_info,
                 *escape,

@@ -109,7 +109,7 @@ class Request:
             return False
         if not self.is_open and self.connection.transport is not None:
             # The request was answered: a later one has failed.
-            self.broker.events.error("request_failed", reason=str(fault))
+            self.broker.events.error("request_failed", **facts, reason=str(fault))
             return True
         self.fail("request_failed", **facts, reason=str(fault))
         return False

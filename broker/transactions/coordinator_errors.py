@@ -3,7 +3,7 @@
 | API | responder | difference by version |
 |---|---|---|
 | InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn | the coordinator | below PRODUCER_FENCED_FROM, a fenced producer gets INVALID_PRODUCER_EPOCH |
-| Produce, TxnOffsetCommit | a leader, after a request to the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on |
+| Produce, TxnOffsetCommit | a leader, after a request to the coordinator | a fenced producer always gets INVALID_PRODUCER_EPOCH; TRANSACTION_ABORTABLE from ABORTABLE_FROM on, CONCURRENT_TRANSACTIONS from CONCURRENT_FROM on |
 
 With profile kip-588, a producer that timed out gets an error of its own, if its InitProducerId version supports it.
 """  # noqa: E501  # A table.
@@ -47,7 +47,8 @@ def coordinator_code(
     knows_fencing = version >= PRODUCER_FENCED_FROM[key]
     has_draft_codes = request.listener.profile == KIP_588
     if error:
-        transactions.fences.record_refusal(request, transactional_id, identity, error)
+        fencing = ErrorCode.PRODUCER_FENCED if error == TRANSACTION_TIMED_OUT else error
+        transactions.fences.record_refusal(request, transactional_id, identity, fencing)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.actor_of(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1

@@ -75,20 +75,20 @@ class Claim:
                 answer = Reply(fence.error)  # The caller retries.
             else:
                 self.broker.transactions.fences.record_fence(txn, "group_generation", self.request)
+                self.broker.events.info(
+                    "producer_fenced_by_group",
+                    group_id=self.group_id,
+                    generation=self.generation,
+                    transactional_id=txn.transactional_id,
+                    producer_id=txn.producer_id,
+                    producer_epoch=txn.producer_epoch,
+                )
             left -= 1
             if not left:
                 done(answer)
 
         for actor in holders:
             txn = actor.txn
-            self.broker.events.info(
-                "producer_fenced_by_group",
-                group_id=self.group_id,
-                generation=self.generation,
-                transactional_id=txn.transactional_id,
-                producer_id=txn.producer_id,
-                producer_epoch=txn.producer_epoch,
-            )
             # As for a new instance: the abort bumps the epoch twice, so that the producer cannot recover its own epoch.
             init = InitProducerId(txn.timeout_ms)
             self.broker.transactions.ask(self.request, txn.transactional_id, init, partial(fenced, txn))

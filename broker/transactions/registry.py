@@ -66,6 +66,8 @@ class Transactions:
         """Transactional id -> encoded state, of ids not used since the start. An actor is created on the first use."""
         self._timing_out: set[Actor] = set()
         """Actors whose transaction is being aborted after its time-out."""
+        self._resumed: set[Actor] = set()
+        """Actors whose transaction was prepared before the start, and is not complete yet."""
         self.open: set[Actor] = set()
         """Actors with a transaction that is not complete: Ongoing or prepared."""
         self._context = NO_CONTEXT
@@ -334,8 +336,7 @@ class Transactions:
     def reject_new_records(self, txn: Txn) -> None:
         """Refuse further records of a recovered transaction (KIP-939)."""
         for name, index in txn.partitions:
-            log = self.broker.topics.log(name, index)
-            if log is not None:
+            if (log := self.broker.topics.log(name, index)) is not None:
                 log.producers.reject_new_records(txn.producer_id)
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
@@ -344,6 +345,9 @@ class Transactions:
             self.open.add(actor)
         else:
             self.open.discard(actor)
+            if actor in self._resumed:
+                self._resumed.discard(actor)
+                self.broker.events.info("txn_completed_after_restart", transactional_id=actor.txn.transactional_id)
         if self._timing_out and actor in self._timing_out:
             self._timing_out.discard(actor)
             self._timed_out(before)
@@ -354,13 +358,10 @@ class Transactions:
         """Return the monotonic time in ms before which `sweep` has nothing to do; None until the next request of a client."""
         if any(log.own_records for log in self._log):
             return 0
-        soonest_ms = None
-        for txn in [actor.txn for actor in self._idle()]:
-            expires_ms = 0 if txn.phase in PREPARED else expires_at_ms(txn)
-            if expires_ms is not None and (soonest_ms is None or expires_ms < soonest_ms):
-                soonest_ms = expires_ms
-        clock = self.broker.clock
-        return None if soonest_ms is None else soonest_ms - clock.now_ms() + clock.monotonic_ms()
+        txns = [actor.txn for actor in self._idle()]
+        times_ms = (0 if txn.phase in PREPARED else expires_at_ms(txn) for txn in txns)
+        soonest_ms = min((each for each in times_ms if each is not None), default=None)
+        return None if soonest_ms is None else self.broker.clock.monotonic_at_ms(soonest_ms)
 
     def _idle(self) -> list[Actor]:
         """Return open transactions without a request in progress whose coordinator is loaded."""
@@ -414,8 +415,7 @@ class Transactions:
 
     def expire_wanted_at_ms(self) -> int:
         """Return the monotonic time in ms before which `expire` has nothing to do."""
-        clock = self.broker.clock
-        return self._none_expires_before_ms - clock.now_ms() + clock.monotonic_ms()
+        return self.broker.clock.monotonic_at_ms(self._none_expires_before_ms)
 
     def _next_expiry_slice(self) -> None:
         assert self._expiry is not None
@@ -468,10 +468,8 @@ class Transactions:
 
     def replay(self) -> None:
         """Restore every transactional id from the log. `resume` then finishes prepared transactions. Raises StorageError."""
-        topic = self.broker.topics.get(TXN_STATE)
-        if topic is None:
-            return
-        self._use_log(topic.partitions)
+        if (topic := self.broker.topics.get(TXN_STATE)) is not None:
+            self._use_log(topic.partitions)
         for log in self._log:
             began_ms = self.broker.clock.monotonic_ms()
             self._replay_partition(log)
@@ -496,5 +494,5 @@ class Transactions:
             if actor.txn.is_recovered:
                 self.reject_new_records(actor.txn)
         for actor in [a for a in self.open if a.txn.phase in PREPARED and not a.busy]:
+            self._resumed.add(actor)
             actor.finish(self)
-            self.broker.events.info("txn_completed_after_restart", transactional_id=actor.txn.transactional_id)

@@ -1,7 +1,7 @@
 """The actor of one group: its state, its timers and its waiting requests. The rules are in `membership.decide`.
 
-All requests and timer events enter through `ask`, one at a time. Replies are called last, after the new state
-is in place, so that requests which a reply triggers see it.
+Requests and timer events enter through `ask`, one at a time; heartbeats and commits of offsets only `touch` their member. Replies
+are called last, after the new state is in place, so that requests which a reply triggers see it.
 """
 
 from __future__ import annotations

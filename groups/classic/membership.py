@@ -43,7 +43,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 
 def decide(group: Group, request: Request, now_ms: int, config: GroupConfig) -> Decision:
-    """Return the decision on a request or timer event. The only entry to the rules; deterministic."""
+    """Return the decision on a request or timer event. The entry to all rules but those of `heartbeat`; deterministic."""
     work = Work(now_ms, config)
     after = _apply(group, request, work)
     return Decision(after, work.store, tuple(work.effects))

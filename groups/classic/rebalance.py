@@ -55,7 +55,7 @@ class Work:
         self.effects: list[Effect] = []
 
     def answer(self, reply: Reply) -> None:
-        """Respond the request that is being decided."""
+        """Answer the request that is being decided."""
         self.effects.append(Respond(reply))
 
     def park_join(self, member_id: str) -> None:
@@ -67,7 +67,7 @@ class Work:
         self.effects.append(Park(member_id, joins=False))
 
     def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
-        """Respond a member's waiting request."""
+        """Answer a member's waiting request."""
         self.effects.append(Complete(member_id, reply))
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:

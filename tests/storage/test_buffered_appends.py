@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -80,7 +81,14 @@ def test_buffered_appends_end_in_the_same_log_as_immediate_appends(
         for _ in range(90):
             now_ms += random.choice([0, 0, 0, 1, -1, 3, -20, 50])
             step = random.random()
-            assert appended(at_once, Random(step), own, now_ms) == appended(buffered, Random(step), own, now_ms)
+            at_ms = now_ms if own or random.random() < 0.9 else -1
+            assert appended(at_once, Random(step), own, at_ms) == appended(buffered, Random(step), own, at_ms)
+            if random.random() < 0.05:
+                if own:
+                    turn.end()  # The broker's own records become batches only then.
+                changed = {"segment_bytes": random.choice([10_000, 1 << 30]), "segment_ms": random.choice([5, 1 << 50])}
+                for log in (at_once, buffered):
+                    log.configure(replace(log.config, **changed))
             if random.random() < 0.1:
                 turn.end()
                 assert not buffered.is_in_turn

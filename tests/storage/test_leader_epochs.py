@@ -75,6 +75,8 @@ def test_a_checkpoint_is_as_kafka_writes_it() -> None:
         "0\n2\n1 0\n0 5\n",
         "0\n2\n0 5\n1 0\n",
         "0\n0\n",
+        "0\n2\n0 0\n1 12",  # Cut from an offset with more digits.
+        "0\n1\n0 0\n\n",
     ],
 )
 def test_an_invalid_leader_epoch_checkpoint_is_refused(text: str) -> None:

@@ -481,6 +481,15 @@ def test_a_log_with_buffered_appends_equals_an_unbuffered_log(
         killed(log)
 
 
+def test_a_first_batch_without_a_timestamp_does_not_close_its_segment(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0")
+    for at in (-1, NOW_MS, NOW_MS + 1):
+        put(log, batch(at=at))
+
+    assert bases(log) == [0]
+    killed(log)
+
+
 def test_a_segment_older_than_segment_ms_is_closed_with_the_next_record(tmp_path: Path) -> None:
     """`segment.ms` was reduced before a restart, so that the segment is too old although its newest record is not."""
     for name in ("at once", "buffered"):

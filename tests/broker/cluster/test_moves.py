@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
+from stuntbroker.broker.cluster.moves import change_leader, elect_any, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.configuration.config import BrokerConfig
 from stuntbroker.broker.configuration.properties import ConfigError
@@ -229,6 +229,27 @@ async def test_an_out_of_sync_replica_becomes_leader_only_by_an_unclean_election
     assert elect(1) == 0
     assert shown(rig)[0][0] == 2
     assert elect(1) == elect(0) == ErrorCode.ELECTION_NOT_NEEDED
+
+
+async def test_an_unclean_election_that_fails_leaves_the_partition_as_it_was(rig: Rig) -> None:
+    nodes, topic = rig.broker.nodes.by_id, topic_of(rig)
+    reassign(rig.broker, topic, 0, [2, 3])
+    stop_node(rig.broker, nodes[2])
+    stop_node(rig.broker, nodes[3])
+    await start_node(rig.broker, nodes[2])
+    placement, events = topic.placements[0], rig.events.names().count("leader_changed")
+    in_sync, journal = placement.in_sync, rig.broker.data_dir.journal
+
+    def fail(change: object) -> None:
+        raise StorageError("the disk is full")
+
+    rig.broker.data_dir.journal = fail  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        elect_any(rig.broker, topic, 0)
+
+    rig.broker.data_dir.journal = journal  # type: ignore[method-assign]
+    assert (placement.leader, placement.in_sync) == (NO_LEADER, in_sync) and in_sync == (3,)
+    assert rig.events.names().count("leader_changed") == events
 
 
 async def test_a_preferred_election_gives_every_partition_back_to_its_first_replica(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 
 from stuntbroker.coordinator.state import Phase, Txn, advance
 from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -213,6 +218,30 @@ def test_a_signal_right_after_the_ready_line_is_not_lost() -> None:
 
 
 # --- prepared transactions
+
+
+async def test_a_transaction_is_reported_as_completed_after_a_restart_once_it_is(data_dir: Path) -> None:
+    partitions = 250  # More markers than are written at once.
+    async with running_rig(data_dir, {"transaction.version": "0"}) as rig:
+        rig.topic(TOPIC, partitions)
+        client = rig.client()
+        owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        add = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TXN,
+            v3_and_below_producer_id=owner.producer_id,
+            v3_and_below_producer_epoch=owner.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(TOPIC, list(range(partitions)))],
+        )
+        client.ask(add, 3)
+        client.feed(frame(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, True), 3))
+        rig.broker.turn.end()
+        assert rig.actor(TXN).txn.phase is Phase.PREPARE_COMMIT
+        await rig.broker.abandon()
+    async with running_rig(data_dir, {"transaction.version": "0"}) as rig:
+        while rig.actor(TXN).txn.phase is Phase.PREPARE_COMMIT:
+            assert "txn_completed_after_restart" not in rig.events.names()
+            await asyncio.sleep(0)
+        assert rig.events.names().count("txn_completed_after_restart") == 1
 
 
 @pytest.mark.parametrize("phase", [Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT])

@@ -108,6 +108,23 @@ async def test_a_time_out_is_reported_with_an_error_code_that_the_client_version
         assert described(client, owner) == by_version(below, from_there)
 
 
+@pytest.mark.parametrize("profile", ["kafka", "kip-588"])
+@pytest.mark.parametrize("init_version", [2, 4])
+async def test_a_time_out_that_a_producer_gets_to_know_is_one_event(
+    init_version: int, profile: str, data_dir: Path
+) -> None:
+    async with running_rig(data_dir, properties(2, profile)) as rig:
+        refusals: list[Any] = []
+        rig.broker.transactions.fences.refused = refusals.append
+        client = rig.client()
+        owner = too_slow(rig, client, init_version)
+        for _ in range(2):
+            assert end(client, TXN, owner, True, 4).error_code != OK
+
+        assert [facts["cause"] for name, facts in rig.events.kept if name == "producer_fenced"] == ["timeout"]
+        assert [refusal.fence.cause for refusal in refusals] == ["timeout"] * 2
+
+
 @pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
 async def test_the_tier_of_a_producer_is_known_after_a_restart(
     init_version: int, below: int, from_there: int, data_dir: Path
