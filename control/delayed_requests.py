@@ -266,7 +266,7 @@ def _by_node(broker: Uses, described: DelayedRequest) -> dict[int, DelayedReques
     parts: dict[int, DelayedRequest] = {}
     for name, index in described.places:
         topic = broker.topics.get(name)
-        is_there = topic is not None and index < len(topic.placements)
+        is_there = topic is not None and topic.has_partition(index)
         leader = topic.placements[index].leader if topic is not None and is_there else NO_LEADER
         parts.setdefault(leader, replace(described, places=[])).places.append((name, index))
     return parts

@@ -85,6 +85,14 @@ AclFields = tuple[int, str, int, str, str, int, int]
 """Fields of an Acl."""
 
 
+class ResourcePattern(NamedTuple):
+    """The resources that an ACL is for."""
+
+    resource_type: int
+    name: str
+    pattern_type: int
+
+
 class Acl(NamedTuple):
     """One permission, or its denial."""
 
@@ -97,6 +105,11 @@ class Acl(NamedTuple):
     host: str
     operation: int
     permission_type: int
+
+    @property
+    def pattern(self) -> ResourcePattern:
+        """The resources that this is for."""
+        return ResourcePattern(self.resource_type, self.resource_name, self.pattern_type)
 
     def describe(self) -> str:
         """Return the ACL as a text, such as `User:alice may READ the TOPIC orders`."""

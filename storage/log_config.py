@@ -38,3 +38,7 @@ class LogConfig:
     def __post_init__(self) -> None:
         every_record = self.compact or self.timestamp_before_ms_max != NO_LIMIT
         self.plain_bytes_max = -1 if every_record else min(self.max_message_bytes, self.segment_bytes, LARGE_BATCH_SIZE)
+
+    def timestamp_max(self, now_ms: int) -> int:
+        """Return the largest timestamp in ms that a client's record may have."""
+        return now_ms + self.timestamp_after_ms_max

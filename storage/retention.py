@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.segment import Segment
 
 
 def apply_retention(log: PartitionLog, now_ms: int) -> bool:
@@ -18,9 +20,10 @@ def apply_retention(log: PartitionLog, now_ms: int) -> bool:
             log.drop_first()
             log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
             continue
-        expired = 0 <= config.retention_ms < now_ms - first.newest_ms
-        oversize = config.retention_bytes >= 0 and log.size - first.size >= config.retention_bytes
-        if not (expired or oversize) or log.last_stable_offset < log.end_of(0):
+        due_ms = _expires_ms(first, config)
+        if not ((due_ms is not None and due_ms <= now_ms) or _is_oversize(log)) or log.last_stable_offset < log.end_of(
+            0
+        ):
             break
         if len(log.segments) == 1:
             log.roll()
@@ -37,6 +40,14 @@ def retention_due_ms(log: PartitionLog) -> int | None:
     if not config.delete or not segments or not (segments[0].size or len(segments) > 1):
         return None
     first = segments[0]
-    if not first.size or 0 <= config.retention_bytes <= log.size - first.size:
-        return 0
-    return first.newest_ms + config.retention_ms + 1 if config.retention_ms >= 0 else None
+    return 0 if not first.size or _is_oversize(log) else _expires_ms(first, config)
+
+
+def _expires_ms(segment: Segment, config: LogConfig) -> int | None:
+    """Return the time in ms since 1970 from which a segment is too old; None if it never is."""
+    return segment.newest_ms + config.retention_ms + 1 if config.retention_ms >= 0 else None
+
+
+def _is_oversize(log: PartitionLog) -> bool:
+    """Return whether a log is so large that its first segment has to go."""
+    return 0 <= log.config.retention_bytes <= log.size - log.segments[0].size

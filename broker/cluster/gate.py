@@ -220,7 +220,7 @@ class NodeGate:
     def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
         if not is_led(topic, index, node_id):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if acks == ACKS_ALL and topic is not None and 0 <= index < len(topic.placements):
+        if acks == ACKS_ALL and topic is not None and topic.has_partition(index):
             needed: int = self._broker.topics.config_of(topic, "min.insync.replicas")
             if len(topic.placements[index].in_sync) < min(needed, len(topic.placements[index].replicas)):
                 return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -238,7 +238,7 @@ class NodeGate:
 
 def is_led(topic: Topic | None, index: int, node_id: int) -> bool:
     """Return whether a node leads a partition; True for an unknown partition, whose error the handler returns."""
-    if topic is None or not 0 <= index < len(topic.placements):
+    if topic is None or not topic.has_partition(index):
         return True
     return topic.placements[index].leader == node_id
 

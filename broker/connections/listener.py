@@ -380,10 +380,17 @@ class Listener:
         return self._copy(port, self._config, advertised, node_number)
 
     def _copy(self, port: int, config: BrokerConfig, advertised: Address | None, node_number: int = -1) -> Listener:
-        number = self.node_number if node_number < 0 else node_number
-        personality, profile, security, principal = self.personality, self.profile, self.security, self.principal
         return Listener(
-            self.name, self.host, port, config, advertised, personality, profile, number, security, principal
+            self.name,
+            self.host,
+            port,
+            config,
+            advertised,
+            personality=self.personality,
+            profile=self.profile,
+            node_number=self.node_number if node_number < 0 else node_number,
+            security=self.security,
+            principal=self.principal,
         )
 
     def bind(self, port: int = 0) -> list[socket.socket]:

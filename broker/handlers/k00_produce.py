@@ -191,7 +191,7 @@ def _check(broker: ProducePorts, fields: ProduceFields, version: int, now_ms: in
             header: BatchHeader | None = None
             if records is not None and 0 <= index < len(logs):
                 config = logs[index].config
-                header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+                header = plain_header(records, config.plain_bytes_max, config.timestamp_max(now_ms))
             accepted: AcceptedBatch | None
             if records is not None and header is not None:
                 accepted = AcceptedBatch(response, logs[index], records, header)
@@ -222,7 +222,7 @@ def _accept(
 
     A batch with a valid header and invalid content still counts for its transaction; its response has the error already.
     """
-    if topic is None or not 0 <= index < len(topic.partitions):
+    if topic is None or not topic.has_partition(index):
         response.error_code = unknown_topic(by_id=topic is None and version >= PRODUCE_IDS_FROM)
         return None
     log = topic.partitions[index]

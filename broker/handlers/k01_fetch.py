@@ -211,7 +211,7 @@ class _Fetch:
         checks_permissions = self.request.broker.authorizer.checks_every_request
         return any(
             (topic := self._find(name)) is not None
-            and 0 <= index < len(topic.partitions)
+            and topic.has_partition(index)
             and (not checks_permissions or self._may_read(name, topic))
             for (name, index), _ in self._wanted()
         )
@@ -248,7 +248,7 @@ class _Fetch:
             if checks_permissions and not self._may_read(name, topic):
                 unknown.append((key, PartitionData(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)))
                 continue
-            if topic is None or not 0 <= index < len(topic.partitions):
+            if topic is None or not topic.has_partition(index):
                 by_id = topic is None and self.version >= IDS_FROM and not self._was_found(key)
                 error = unknown_topic(by_id)
                 unknown.append((key, PartitionData(index, error, -1)))

@@ -49,6 +49,10 @@ class Topic:
         """Number of replicas of each partition."""
         return len(self.placements[0].replicas)
 
+    def has_partition(self, index: int) -> bool:
+        """Return whether a partition with this index exists: clients may name any int32."""
+        return 0 <= index < len(self.partitions)
+
     def partition_of(self, key: str) -> int:
         """Return the partition of this internal topic for a group or a transactional id."""
         return partition_for(key, len(self.partitions))

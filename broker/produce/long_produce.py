@@ -86,7 +86,7 @@ def _write_ahead(
         if topic is None or topic.is_internal:
             continue
         for index, records in batches.items():
-            if records is None or len(records) <= LARGE_BATCH_SIZE or not 0 <= index < len(topic.partitions):
+            if records is None or len(records) <= LARGE_BATCH_SIZE or not topic.has_partition(index):
                 continue
             log = topic.partitions[index]
             header = read_header(records)

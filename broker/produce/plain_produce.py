@@ -77,7 +77,7 @@ def handle(request: Asking[ProducePorts], fields: ProduceFields, version: int) -
     now_ms = broker.clock.now_ms()
     logs = topic.partitions
     count, config = len(logs), logs[0].config
-    size_max, timestamp_max = config.plain_bytes_max, now_ms + config.timestamp_after_ms_max
+    size_max, timestamp_max = config.plain_bytes_max, config.timestamp_max(now_ms)
     accepted_batches: list[PlainBatch] = []
     new: list[tuple[str, int]] = []  # Partitions in which the transaction is not open.
     producer_id = epoch = -1

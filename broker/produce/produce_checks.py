@@ -98,7 +98,7 @@ def check_content(
     other batch of the request has used the budget; None if this one has not used it either.
     """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
-    too_late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
+    too_late = by_client and header.max_timestamp > config.timestamp_max(now_ms)
     sets_log_append_time = header.attributes & LOG_APPEND_TIME and (
         not by_client or header.max_timestamp == NO_TIMESTAMP
     )
@@ -112,7 +112,7 @@ def check_content(
         read = False
     times = ANY_TIME
     if by_client:
-        times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
+        times = now_ms - config.timestamp_before_ms_max, config.timestamp_max(now_ms)
     whole = budget.is_whole if is_first is None else is_first
     try:
         walked = _read(batch, header, config.compact, times, budget) if read else None

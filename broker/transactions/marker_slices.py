@@ -88,12 +88,9 @@ class MarkerSlices:
 
     def has_no_leader(self, partition: TopicPartition) -> bool:
         """Return whether a partition exists and has no leader."""
-        topic = self._broker.topics.get(partition[0])
-        return (
-            topic is not None
-            and partition[1] < len(topic.placements)
-            and (topic.placements[partition[1]].leader == NO_LEADER)
-        )
+        name, index = partition
+        topic = self._broker.topics.get(name)
+        return topic is not None and topic.has_partition(index) and topic.placements[index].leader == NO_LEADER
 
     def waiting_for(self, partition: TopicPartition) -> list[str]:
         """Return the transactional ids with an unwritten marker for a partition that has no leader."""
