@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import islice
+from types import ModuleType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from stuntbroker.broker.configuration.listener_properties import is_secret
@@ -197,7 +201,24 @@ def _answer_about(kind: type[Message], request: Plain, code: int) -> Message:
 
 
 def _hints(kind: type[Message]) -> dict[str, Any]:
-    return get_type_hints(kind.__init__, vars(import_module(kind.__module__)))
+    module = _source_of(kind.__module__)
+    return get_type_hints(getattr(module, kind.__name__).__init__, vars(module))
+
+
+@cache
+def _source_of(name: str) -> ModuleType:
+    """Return a module, or if it is compiled, its source as another module: compiled classes do not know the types of fields."""
+    module = sys.modules.get(name) or import_module(name)
+    path = module.__file__ or ""
+    if path.endswith(".py"):
+        return module
+    # As name.cpython-311-x86_64-linux-gnu.so, with name.py beside it.
+    folder, _, file = path.rpartition("/")
+    spec = spec_from_file_location(f"{name}_source", f"{folder}/{file.partition('.')[0]}.py")
+    assert spec is not None and spec.loader is not None
+    source = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(source)
+    return source
 
 
 def _element_class(hint: Any) -> type[Message] | None:

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.broker.requests.plain_messages import plain_request
+from stuntbroker.broker.requests import plain_messages
+from stuntbroker.broker.requests.plain_messages import plain_request, sample_request
 from stuntbroker.control.rules.faults import FaultError, Subject, can_carry, read_fault, texts_in
+from stuntbroker.protocol.api_keys import PRODUCE as PRODUCE_KEY
+from stuntbroker.protocol.messages import produce_request
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.software import FIXTURE_CLIENT_ID
 from tests.kit.control_rules import rule
 from tests.kit.valid_requests import CASES, IDS, valid_request
@@ -198,3 +202,22 @@ def test_a_rule_is_shown_as_it_was_given() -> None:
     shown = read_fault("fault-9", given, 0).as_json()
     assert {name: shown[name] for name in ("match", "when", "do")} == given
     assert (shown["id"], shown["matched"], shown["fired"]) == ("fault-9", 0, 0)
+
+
+def test_the_fields_of_a_compiled_request_are_those_of_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled class has no annotations. The image is compiled."""
+    expected = sample_request(PRODUCE_KEY)
+    for structure in (ProduceRequest, TopicProduceData, PartitionProduceData):
+        monkeypatch.setattr(structure.__init__, "__annotations__", {})
+    source = produce_request.__file__
+    monkeypatch.setattr(produce_request, "__file__", source.removesuffix(".py") + ".cpython-311-x86_64-linux-gnu.so")
+    plain_messages._source_of.cache_clear()
+
+    assert sample_request(PRODUCE_KEY) == expected
+    assert [can_carry(PRODUCE_KEY, name) for name in ("transactional_id", "topic", "partition", "group")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    plain_messages._source_of.cache_clear()
