@@ -70,7 +70,9 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_argument(
         "--add-config", default="", metavar="KEY=VALUE,...", help="properties to set; a list in brackets: KEY=[A,B]"
     )
-    parser.add_argument("--add-config-file", metavar="FILE", help="Java file of the properties to set")
+    parser.add_argument(
+        "--add-config-file", metavar="FILE", help="file of the properties to set, KEY=VALUE in each line"
+    )
     parser.add_argument(
         "--delete-config", default="", metavar="KEY,...", help="properties to set back to their defaults"
     )

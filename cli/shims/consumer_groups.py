@@ -34,7 +34,7 @@ ACTIONS = {
     "describe": "show the offsets, members or state of groups",
     "delete": "delete groups without members",
     "reset_offsets": "set the offsets of groups without members; needs --topic or --all-topics, and one kind of new offsets",
-    "delete_offsets": "delete the offsets of one group for --topic",
+    "delete_offsets": "delete the offsets of one group for --topic or --all-topics",
 }
 """Action, as the option's name in Python -> what it does."""
 OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
@@ -113,7 +113,7 @@ def _run(command: str, arguments: list[str]) -> int:
     parser.add_flags(
         {
             "--all-groups": "all groups, instead of --group",
-            "--all-topics": "with --reset-offsets: all topics that the group has offsets of",
+            "--all-topics": "all topics that the group has offsets of, instead of --topic",
             "--members": "with --describe: show the members of the group",
             "--offsets": "with --describe: show offsets and lag (the default)",
             "--verbose": "with --describe: show more, such as the assignment of each member",

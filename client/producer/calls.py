@@ -108,8 +108,9 @@ class Calls:
 
     def check(self, call: Call) -> None:
         """Raise the error of a call that the state does not allow; IllegalStateError while another call is pending."""
-        self.check_open(call)
-        if call is not Call.SEND:  # Threads of the blocking twin send too.
+        if call is Call.SEND:  # Threads of the blocking twin send too.
+            self.check_open(call)
+        else:
             self.check_loop(call)
         if self._pending is not None:
             before, name = self._pending.call, self._session.transactional_id
@@ -125,10 +126,11 @@ class Calls:
             raise IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} is not started, or closed")
 
     def check_loop(self, name: str, *, is_sending: bool = False) -> None:
-        """Raise IllegalStateError in another event loop than that of `start`, or if that has ended. `name`: name of the method.
+        """Raise IllegalStateError if not open, in another event loop than that of `start`, or if that has ended.
 
-        `is_sending`: any thread may call it if `threads_send`.
+        `name`: name of the method. `is_sending`: any thread may call it if `threads_send`.
         """
+        self.check_open(name)
         is_foreign = get_ident() != self.thread_id and not (is_sending and self.threads_send)
         if not is_foreign and self._loop.is_running():
             return

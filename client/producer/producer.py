@@ -429,7 +429,6 @@ class TransactionalProducer:
         errors of serializers, TypeError for wrong types; ValueError for an unknown partition and a negative timestamp.
         """
         if get_ident() != self._calls.thread_id:
-            self._calls.check_open("send")
             self._calls.check_loop("send")
         if self._sender.needs_pause:
             await self._dispatcher.pause()

@@ -384,6 +384,19 @@ async def test_complete_transaction_accepts_the_text_of_a_state_and_no_other_typ
     assert broker.committed == [b"record"]
 
 
+async def test_a_closed_producer_says_so_even_if_a_call_had_not_ended(level: int) -> None:
+    gate = Gate("EndTxn (commit)")
+    async with in_transaction(level, gate, max_block_ms=50) as (producer, _):
+        await producer.send("t", b"record", partition=0)
+        with pytest.raises(OperationTimedOutError):
+            await producer.commit_transaction()
+        await producer.stop(leave_open=True)
+        gate.open()
+        for call in (producer.commit_transaction, producer.flush, lambda: producer.send("t", b"record")):
+            with pytest.raises(IllegalStateError, match="is not started, or closed"):
+                await call()
+
+
 async def test_a_call_that_timed_out_can_be_repeated_only_with_the_same_argument(level: int) -> None:
     gate = Gate("EndTxn (commit)")
     async with in_transaction(level, gate, enable_2pc=True, max_block_ms=50) as (producer, broker):
