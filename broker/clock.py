@@ -30,7 +30,7 @@ class Clock:
         return time.monotonic_ns() // 1_000_000
 
     def monotonic_at_ms(self, at_ms: int) -> int:
-        """Return what `monotonic_ms` will be at a wall-clock time, unless that is set before."""
+        """Return what `monotonic_ms` will be at a wall-clock time, if nobody sets the wall clock before."""
         return at_ms - self.now_ms() + self.monotonic_ms()
 
     def client_ms(self) -> int:

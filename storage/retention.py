@@ -20,10 +20,9 @@ def apply_retention(log: PartitionLog, now_ms: int) -> bool:
             log.drop_first()
             log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
             continue
-        due_ms = _expires_ms(first, config)
-        if not ((due_ms is not None and due_ms <= now_ms) or _is_oversize(log)) or log.last_stable_offset < log.end_of(
-            0
-        ):
+        expires_ms = _expires_ms(first, config)
+        has_to_go = _is_oversize(log) or (expires_ms is not None and expires_ms <= now_ms)
+        if not has_to_go or log.last_stable_offset < log.end_of(0):
             break
         if len(log.segments) == 1:
             log.roll()
